@@ -1,0 +1,1 @@
+"""The wire contract of zeroulp, generated from ``decoder.proto`` and ``errors.proto``."""
