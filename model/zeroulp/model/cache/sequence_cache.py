@@ -1,0 +1,72 @@
+"""The rows of one sequence in every layer, behind one block table and one length."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from zeroulp.model.cache.layer_cache import LayerCache
+from zeroulp.model.cache.pool import BlockPool, blocks_for
+from zeroulp.model.errors import ParametersChanged
+from zeroulp.model.kernels.arrays import I64
+from zeroulp.model.kernels.cache_rows import BLOCK
+from zeroulp.model.parameters import ParameterInventory
+
+
+class SequenceCache:
+    """Keys and values of positions ``0 .. length`` in all layers, bound to the parameters that made them.
+
+    Invariant: ``0 <= length <= capacity == blocks * BLOCK``. Owned by the compute thread.
+    """
+
+    def __init__(self, pool: BlockPool, parameters: ParameterInventory, layers: int) -> None:
+        self.pool = pool
+        self.length = 0
+        self.table: I64 = np.empty(0, np.int64)
+        self.layers = [LayerCache(self, index) for index in range(layers)]
+        self._bound_to = parameters.revisions()
+
+    @property
+    def capacity(self) -> int:
+        """Positions that the owned blocks hold."""
+        return int(self.table.size) * BLOCK
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes of the owned blocks."""
+        return int(self.table.size) * self.pool.block_bytes
+
+    def check_parameters(self) -> None:
+        """Raise ``ParametersChanged`` if a parameter has moved since the cache was opened."""
+        for node, revision in self._bound_to:
+            if node.revision != revision:
+                raise ParametersChanged(
+                    f"parameter {node.name} is at revision {node.revision}, the session was built at {revision}; "
+                    "open a new session and prefill its tokens",
+                    parameter=node.name,
+                )
+
+    def missing_blocks(self, count: int) -> int:
+        """Return how many more blocks ``count`` further rows need."""
+        return max(0, blocks_for(self.length + count) - int(self.table.size))
+
+    def reserve(self, count: int) -> None:
+        """Own blocks for ``count`` rows past the length; raises ``CacheBudget`` and takes none."""
+        blocks = self.pool.allocate(self.missing_blocks(count))
+        self.table = np.append(self.table, np.array(blocks, np.int64))
+
+    def publish(self, count: int) -> None:
+        """Make ``count`` prepared rows visible in all layers."""
+        if not 0 <= self.length <= self.length + count <= self.capacity:
+            raise RuntimeError(f"{count} rows past {self.length} exceed the capacity {self.capacity}")
+        self.length += count
+
+    def trim(self) -> None:
+        """Give back the blocks past the length."""
+        keep = blocks_for(self.length)
+        self.pool.release(self.table[keep:].tolist())
+        self.table = self.table[:keep]
+
+    def release(self) -> None:
+        """Give everything back; the sequence is empty afterwards."""
+        self.length = 0
+        self.trim()

@@ -1,0 +1,1 @@
+"""Encoder, causal backbone and tied head, and the language model composed from them."""

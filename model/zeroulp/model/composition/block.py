@@ -1,0 +1,92 @@
+"""One decoder block: attention and feed-forward, each on a normalised residual stream."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+
+import numpy as np
+
+from zeroulp.model import operations
+from zeroulp.model.composition.segment import Segment
+from zeroulp.model.configuration import Configuration
+from zeroulp.model.context import NoGrad
+from zeroulp.model.kernels.arrays import F64
+from zeroulp.model.kernels.shared import attention
+from zeroulp.model.parameters import Parameter, ParameterInventory
+
+
+class Block:
+    """Borrows one layer's parameters; the same code runs full, chunked and cached."""
+
+    def __init__(self, configuration: Configuration, parameters: ParameterInventory, layer: int) -> None:
+        def borrowed(name: str) -> Parameter:
+            return parameters[f"blocks.{layer}.{name}"]
+
+        self.layer = layer
+        self.epsilon = configuration.rms_epsilon
+        self.scale = 1.0 / math.sqrt(configuration.head_width)
+        self.attention_norm = borrowed("attention_norm.gain")
+        self.query = borrowed("attention.query.weight")
+        self.key = borrowed("attention.key.weight")
+        self.value = borrowed("attention.value.weight")
+        self.output = borrowed("attention.output.weight")
+        self.ffn_norm = borrowed("ffn_norm.gain")
+        self.gate = borrowed("ffn.gate.weight")
+        self.up = borrowed("ffn.up.weight")
+        self.down = borrowed("ffn.down.weight")
+
+    def forward(self, context: NoGrad, x: F64, turns: tuple[F64, F64], segments: Sequence[Segment]) -> F64:
+        """Return the residual stream ``[rows, D]`` after this block, and hand each segment its ticket."""
+        x = operations.residual(x, self._attention_branch(context, x, turns, segments))
+        context.observe(self.layer, "attention_residual", x)
+        x = operations.residual(x, self._feed_forward_branch(context, x))
+        context.observe(self.layer, "ffn_residual", x)
+        return x
+
+    def _attention_branch(self, context: NoGrad, x: F64, turns: tuple[F64, F64], segments: Sequence[Segment]) -> F64:
+        h = operations.rms_norm(context, x, self.attention_norm, self.epsilon)
+        context.observe(self.layer, "attention_norm", h)
+        q = operations.linear(context, h, self.query)  # [rows, heads * head_width]
+        context.observe(self.layer, "query", q)
+        k = operations.linear(context, h, self.key)  # [rows, kv_width]
+        context.observe(self.layer, "key", k)
+        v = operations.linear(context, h, self.value)  # [rows, kv_width]
+        context.observe(self.layer, "value", v)
+        q, k = operations.rotate(q, *turns), operations.rotate(k, *turns)
+        context.observe(self.layer, "query_rope", q)
+        context.observe(self.layer, "key_rope", k)
+        mixed = self._attend(context, q, k, v, segments)
+        context.observe(self.layer, "attention", mixed)
+        branch = operations.linear(context, mixed, self.output)
+        context.observe(self.layer, "attention_output", branch)
+        return branch
+
+    def _attend(self, context: NoGrad, q: F64, k: F64, v: F64, segments: Sequence[Segment]) -> F64:
+        """Prepare each segment's rows in its cache and attend over that cache and the rows."""
+        mixed = np.empty_like(q)
+        start = 0
+        for segment in segments:
+            rows = slice(start, start := start + segment.ids.size)
+            cache = segment.transaction.cache.layers[self.layer]
+            ticket = cache.prepare(int(segment.positions[0]), k[rows], v[rows])
+            segment.transaction.add(ticket)
+            finite = attention(context.team.control, q[rows], segment.first, segment.last, cache.sequence.table,
+                               *cache.blocks, self.scale, mixed[rows])
+            if not finite:
+                # An infinite score can vanish in the softmax; a poisoned row cannot pass unseen.
+                mixed[rows] = np.nan
+        return mixed
+
+    def _feed_forward_branch(self, context: NoGrad, x: F64) -> F64:
+        h = operations.rms_norm(context, x, self.ffn_norm, self.epsilon)
+        context.observe(self.layer, "ffn_norm", h)
+        gate = operations.linear(context, h, self.gate)  # [rows, F]
+        context.observe(self.layer, "gate", gate)
+        up = operations.linear(context, h, self.up)  # [rows, F]
+        context.observe(self.layer, "up", up)
+        hidden = operations.swiglu(context, gate, up)
+        context.observe(self.layer, "swiglu", hidden)
+        branch = operations.linear(context, hidden, self.down)  # [rows, D]
+        context.observe(self.layer, "down", branch)
+        return branch

@@ -1,0 +1,179 @@
+"""Every error that the model raises for its callers.
+
+ZeroulpError
+├── ModelRefused                  a model that cannot be loaded: file, format, name (start-up)
+│   ├── UnknownModel
+│   ├── MalformedFile
+│   └── UnsupportedModel
+└── CallError                     a call that was refused or failed, with a closed ``reason``
+    ├── InputError                the caller's input, known before anything is computed
+    │   ├── EmptyPrompt
+    │   ├── TokenOutOfRange
+    │   ├── InvalidArgument
+    │   └── ContextFull
+    ├── SessionUnknown
+    ├── SessionBusy
+    ├── ParametersChanged
+    ├── ResourceError             the server's limits, worth a retry
+    │   ├── CacheBudget
+    │   ├── SessionLimit
+    │   ├── QueueFull
+    │   └── MessageTooLarge
+    ├── Draining
+    ├── NonFinite                 the arithmetic left the finite numbers
+    ├── CallCancelled
+    └── DeadlinePassed
+
+The wire's statuses are assigned to these in one place, in the server.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import ClassVar
+
+
+@dataclass(frozen=True, slots=True)
+class FieldViolation:
+    """One field of a request and what is wrong with it, in words for its sender."""
+
+    field: str
+    description: str
+
+
+class ZeroulpError(Exception):
+    """Base of all errors raised on purpose."""
+
+
+class ModelRefused(ZeroulpError):
+    """A model cannot be loaded; the message names the file or tensor and what is allowed."""
+
+
+class UnknownModel(ModelRefused):
+    """No built-in, pulled model or file has this name."""
+
+
+class MalformedFile(ModelRefused):
+    """A model file is truncated or contradicts itself."""
+
+
+class UnsupportedModel(ModelRefused):
+    """A well-formed model file of a kind that is not served (untied, another architecture)."""
+
+
+class CallError(ZeroulpError):
+    """A call that changed nothing; ``reason`` is a stable name from the wire's closed list."""
+
+    reason: ClassVar[str]
+
+    def __init__(self, message: str, *, field: str | None = None, **metadata: object) -> None:
+        super().__init__(message)
+        self.message = message
+        self.metadata: Mapping[str, str] = {key: str(value) for key, value in metadata.items()}
+        self.violations: tuple[FieldViolation, ...] = (FieldViolation(field, message),) if field else ()
+
+
+class InputError(CallError):
+    """The caller's input is at fault; nothing was computed."""
+
+
+class EmptyPrompt(InputError):
+    """A prompt without tokens."""
+
+    reason = "EMPTY_PROMPT"
+
+
+class TokenOutOfRange(InputError):
+    """A token id outside the vocabulary."""
+
+    reason = "TOKEN_OUT_OF_RANGE"
+
+
+class InvalidArgument(InputError):
+    """A field with a value that is not allowed."""
+
+    reason = "INVALID_ARGUMENT_VALUE"
+
+
+class ContextFull(InputError):
+    """More positions than the model or the session has left."""
+
+    reason = "CONTEXT_FULL"
+
+
+class SessionUnknown(CallError):
+    """No session of the caller has this id."""
+
+    reason = "SESSION_UNKNOWN"
+
+
+class SessionBusy(CallError):
+    """Too many calls are already waiting for their turn on the session."""
+
+    reason = "SESSION_BUSY"
+
+
+class ParametersChanged(CallError):
+    """The session's cache was built with parameters that have changed since."""
+
+    reason = "PARAMETERS_CHANGED"
+
+
+class ResourceError(CallError):
+    """A limit of the server is reached; the same call may succeed later or smaller."""
+
+
+class CacheBudget(ResourceError):
+    """Not enough free key/value blocks."""
+
+    reason = "CACHE_BUDGET"
+
+
+class SessionLimit(ResourceError):
+    """Too many open sessions."""
+
+    reason = "SESSION_LIMIT"
+
+
+class QueueFull(ResourceError):
+    """Too many calls are waiting."""
+
+    reason = "QUEUE_FULL"
+
+
+class MessageTooLarge(ResourceError):
+    """The answer would be larger than a message may be."""
+
+    reason = "MESSAGE_TOO_LARGE"
+
+
+class Draining(CallError):
+    """The server is stopping and takes no new work."""
+
+    reason = "DRAINING"
+
+
+class NonFinite(CallError):
+    """A NaN or an infinity appeared; ``layer`` (None outside the blocks) and ``stage`` say where."""
+
+    reason = "NON_FINITE"
+
+    def __init__(self, layer: int | None, stage: str, row: int) -> None:
+        place = stage if layer is None else f"layer {layer}, {stage}"
+        where = {} if layer is None else {"layer": layer}
+        super().__init__(f"a value that is not finite appeared in {place}; nothing was committed", stage=stage, **where)
+        self.row = row
+        """Row of the step, which belongs to one of its segments."""
+
+
+class CallCancelled(CallError):
+    """The caller went away before the call was committed."""
+
+    reason = "CANCELLED"
+
+
+class DeadlinePassed(CallError):
+    """The deadline passed before the call was committed."""
+
+    reason = "DEADLINE_EXCEEDED"

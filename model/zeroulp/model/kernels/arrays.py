@@ -1,0 +1,12 @@
+"""The array types that kernels exchange."""
+
+from __future__ import annotations
+
+from typing import TypeAlias
+
+import numpy as np
+from numpy.typing import NDArray
+
+F64: TypeAlias = NDArray[np.float64]
+I64: TypeAlias = NDArray[np.int64]
+Panels: TypeAlias = NDArray[np.float64] | NDArray[np.float32] | NDArray[np.uint16]

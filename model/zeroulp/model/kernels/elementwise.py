@@ -1,0 +1,50 @@
+"""Kernels in which every output depends on the inputs at its own place."""
+
+from __future__ import annotations
+
+from numba.np.numpy_support import carray
+from zeroulp.model.kernels.arrays import F64
+from zeroulp.model.kernels.elementary import exp_into
+from zeroulp.model.kernels.elementary_bits import BLOCK, stack_buffer
+from zeroulp.model.kernels.jit import kernel
+
+
+@kernel
+def swiglu_part(gate: F64, up: F64, y: F64, part: int, parts: int) -> None:
+    """Compute one part's share of ``y = (gate * sigmoid(gate)) * up`` for flat arrays of one size.
+
+    ``sigmoid(g) = 1 / (1 + exp(-g))`` for g >= 0, else ``e / (1 + e)`` with ``e = exp(g)``: both need
+    ``exp(-|g|)``.
+    """
+    last = gate.size * (part + 1) // parts
+    e = carray(stack_buffer(), BLOCK)
+    for start in range(gate.size * part // parts, last, BLOCK):
+        count = min(BLOCK, last - start)
+        for i in range(count):
+            e[i] = -abs(gate[start + i])
+        exp_into(e, 0, count, 0.0, e)
+        for i in range(count):
+            g = gate[start + i]
+            sigmoid = (1.0 if g >= 0.0 else e[i]) / (1.0 + e[i])
+            y[start + i] = (g * sigmoid) * up[start + i]
+
+
+@kernel
+def add(x: F64, branch: F64, y: F64) -> None:
+    """Compute ``y = x + branch`` for flat arrays of one size."""
+    for i in range(x.size):
+        y[i] = x[i] + branch[i]
+
+
+@kernel
+def first_non_finite_row(x: F64) -> int:
+    """Return the first row of x ``[rows, width]`` that holds a NaN or an infinity, or the number of rows."""
+    rows, width = x.shape
+    for row in range(rows):
+        # x - x is +0.0 for finite values and NaN otherwise; a NaN stays in the running total.
+        odd = 0
+        for i in range(width):
+            odd |= x[row, i] - x[row, i] != 0.0
+        if odd:
+            return row
+    return rows

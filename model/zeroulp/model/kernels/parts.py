@@ -1,0 +1,105 @@
+"""The kernels that threads share, as jobs: what a job's row holds, and how one part of it is run.
+
+A row: address of the part's code, number of parts, then the operation's own words. Arrays travel as
+addresses; the caller keeps them alive until the job is done.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numba import carray
+
+from zeroulp.model.kernels.atomics import bits_float, pointer_at
+from zeroulp.model.kernels.attention import attention_part
+from zeroulp.model.kernels.cache_rows import BLOCK
+from zeroulp.model.kernels.elementwise import swiglu_part
+from zeroulp.model.kernels.jit import Part, kernel
+from zeroulp.model.kernels.linear import linear_part
+from zeroulp.model.kernels.norm import rms_norm_part
+from zeroulp.model.kernels.softmax import log_normaliser_part
+from zeroulp.model.kernels.tile import LANES
+
+JOB_WORDS = 24
+
+
+@kernel
+def _f64(address: int, size: int) -> Any:
+    return carray(pointer_at(address), (size,), np.float64)
+
+
+@kernel
+def _i64(address: int, size: int) -> Any:
+    return carray(pointer_at(address), (size,), np.int64)
+
+
+@kernel
+def _panels_size(depth: int, width: int) -> int:
+    return (width + LANES - 1) // LANES * depth * LANES
+
+
+@Part
+def linear_f64(row: Any, part: int) -> None:
+    """Rows, depth, width, x, panels, y."""
+    job = carray(row, JOB_WORDS)
+    x, y = _f64(job[5], job[2] * job[3]), _f64(job[7], job[2] * job[4])
+    w = carray(pointer_at(job[6]), (_panels_size(job[3], job[4]),), np.float64)
+    linear_part(x, job[2], job[3], w, y, job[4], part, job[1])
+
+
+@Part
+def linear_f32(row: Any, part: int) -> None:
+    """Rows, depth, width, x, panels, y."""
+    job = carray(row, JOB_WORDS)
+    x, y = _f64(job[5], job[2] * job[3]), _f64(job[7], job[2] * job[4])
+    w = carray(pointer_at(job[6]), (_panels_size(job[3], job[4]),), np.float32)
+    linear_part(x, job[2], job[3], w, y, job[4], part, job[1])
+
+
+@Part
+def linear_bf16(row: Any, part: int) -> None:
+    """Rows, depth, width, x, panels, y."""
+    job = carray(row, JOB_WORDS)
+    x, y = _f64(job[5], job[2] * job[3]), _f64(job[7], job[2] * job[4])
+    w = carray(pointer_at(job[6]), (_panels_size(job[3], job[4]),), np.uint16)
+    linear_part(x, job[2], job[3], w, y, job[4], part, job[1])
+
+
+@Part
+def rms_norm(row: Any, part: int) -> None:
+    """Rows, width, x, gain, epsilon, y."""
+    job = carray(row, JOB_WORDS)
+    rows, width = job[2], job[3]
+    x, y = _f64(job[4], rows * width), _f64(job[7], rows * width)
+    rms_norm_part(x, rows, width, _f64(job[5], width), bits_float(job[6]), y, part, job[1])
+
+
+@Part
+def swiglu(row: Any, part: int) -> None:
+    """Size, gate, up, y."""
+    job = carray(row, JOB_WORDS)
+    size = job[2]
+    swiglu_part(_f64(job[3], size), _f64(job[4], size), _f64(job[5], size), part, job[1])
+
+
+@Part
+def attention(row: Any, part: int) -> None:
+    """Rows, width, blocks, heads, head width, padded width, q, first, last, table, keys, values, scale, y, finite, table size."""
+    job = carray(row, JOB_WORDS)
+    rows, width, blocks, heads, head_width, padded = job[2], job[3], job[4], job[5], job[6], job[7]
+    q = carray(pointer_at(job[8]), (rows, width), np.float64)
+    y = carray(pointer_at(job[15]), (rows, width), np.float64)
+    keys = carray(pointer_at(job[12]), (blocks, heads, BLOCK // LANES, head_width, LANES), np.float64)
+    values = carray(pointer_at(job[13]), (blocks, heads, BLOCK, padded), np.float64)
+    first, last, table = _i64(job[9], rows), _i64(job[10], rows), _i64(job[11], job[17])
+    finite = _i64(job[16], job[1])
+    attention_part(q, first, last, table, keys, values, bits_float(job[14]), y, finite, part, job[1])
+
+
+@Part
+def log_normaliser(row: Any, part: int) -> None:
+    """Rows, width, z, best, log_tail."""
+    job = carray(row, JOB_WORDS)
+    rows, width = job[2], job[3]
+    log_normaliser_part(_f64(job[4], rows * width), rows, width, _i64(job[5], rows), _f64(job[6], rows), part, job[1])

@@ -1,0 +1,69 @@
+"""Softmax pieces and the loss over a vocabulary."""
+
+from __future__ import annotations
+
+from numba.np.numpy_support import carray
+from zeroulp.model.kernels.arrays import F64, I64
+from zeroulp.model.kernels.elementary import exp_into, log1p
+from zeroulp.model.kernels.elementary_bits import BLOCK, stack_buffer
+from zeroulp.model.kernels.jit import kernel
+
+
+@kernel
+def first_maximum(s: F64, first: int, last: int) -> int:
+    """Return the lowest index in ``first..last`` (last excluded) whose value is the largest."""
+    best = first
+    for j in range(first + 1, last):
+        if s[j] > s[best]:
+            best = j
+    return best
+
+
+@kernel
+def exponentials(s: F64, first: int, last: int, e: F64) -> float:
+    """Fill ``e[j] = exp(s[j] - m)``, m the maximum, for ``first..last``; return ``1 + tail``.
+
+    ``tail`` is the ascending sum over all but the first maximum, whose own term is exactly 1.
+    """
+    best = first_maximum(s, first, last)
+    maximum = s[best]
+    exp_into(s, first, last, maximum, e)
+    e[best] = 1.0
+    tail = 0.0
+    for j in range(first, best):
+        tail += e[j]
+    for j in range(best + 1, last):
+        tail += e[j]
+    return 1.0 + tail
+
+
+@kernel
+def tail_above(z: F64, best: int) -> float:
+    """Return ``sum exp(z[v] - z[best])``, v ascending over all but ``best``."""
+    terms = carray(stack_buffer(), BLOCK)
+    tail = 0.0
+    for start in range(0, z.size, BLOCK):
+        count = min(BLOCK, z.size - start)
+        exp_into(z[start : start + count], 0, count, z[best], terms)
+        for i in range(count):
+            if start + i != best:
+                tail += terms[i]
+    return tail
+
+
+@kernel
+def log_normaliser_part(z: F64, rows: int, width: int, best: I64, log_tail: F64, part: int, parts: int) -> None:
+    """For one part's rows of logits ``[rows, width]``, flat, fill the first maximum's index and ``log1p(tail)``."""
+    for row in range(rows * part // parts, rows * (part + 1) // parts):
+        line = z[row * width : (row + 1) * width]
+        best[row] = first_maximum(line, 0, width)
+        log_tail[row] = log1p(tail_above(line, best[row]))
+
+
+@kernel
+def ascending_sum(values: F64) -> float:
+    """Return the sum from index 0 upward, starting at +0.0."""
+    total = 0.0
+    for i in range(values.size):
+        total += values[i]
+    return total

@@ -1,0 +1,87 @@
+"""Matrices packed once in panels, in the narrowest storage that is exact."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import DTypeLike, NDArray
+
+from zeroulp.model.kernels.arrays import F64, Panels
+from zeroulp.model.kernels.tile import LANES
+
+CACHE_LINE = 64
+
+
+@dataclass(frozen=True, slots=True)
+class PackedMatrix:
+    """Weights ``[depth, width]`` as panels ``[ceil(width / LANES), depth, LANES]``, flat; the padding is zero.
+
+    The dtype is the storage: float64, float32, or uint16 for bfloat16. Widening gives the same values back.
+    """
+
+    depth: int
+    width: int
+    panels: Panels
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes of storage."""
+        return self.panels.nbytes
+
+    @property
+    def storage(self) -> str:
+        """The storage format's name."""
+        return "bf16" if self.panels.dtype == np.uint16 else f"f{8 * self.panels.itemsize}"
+
+    def unpack(self) -> F64:
+        """Return the values ``[depth, width]``."""
+        wide = widen(self.panels).reshape(-1, self.depth, LANES)  # [panels, depth, LANES]
+        rows = wide.transpose(1, 0, 2).reshape(self.depth, -1)  # [depth, padded width]
+        return np.ascontiguousarray(rows[:, : self.width])
+
+
+def pack(values: NDArray[Any]) -> PackedMatrix:
+    """Pack ``values [depth, width]`` of float32 or float64; no value changes."""
+    depth, width = values.shape
+    narrow = narrowest(values)
+    count = -(-width // LANES)
+    panels = aligned_zeros(count * depth * LANES, narrow.dtype)
+    target = panels.reshape(count, depth, LANES)
+    whole = width // LANES
+    target[:whole] = narrow[:, : whole * LANES].reshape(depth, whole, LANES).transpose(1, 0, 2)
+    if whole < count:
+        target[whole, :, : width - whole * LANES] = narrow[:, whole * LANES :]
+    return PackedMatrix(depth, width, panels)
+
+
+def narrowest(values: NDArray[Any]) -> Panels:
+    """Return the values as bfloat16 (uint16), float32 or float64: the first that holds each bit of them."""
+    if values.dtype != np.float32:
+        values = values.astype(np.float64, copy=False)
+        with np.errstate(over="ignore", invalid="ignore"):
+            single = values.astype(np.float32)
+            exact = np.array_equal(single.astype(np.float64).view(np.int64), values.view(np.int64))
+        if not exact:
+            return values
+        values = single
+    bits = values.view(np.uint32)
+    if not np.any(bits & 0xFFFF):
+        return (bits >> 16).astype(np.uint16)
+    return values
+
+
+def widen(stored: Panels) -> F64:
+    """Return stored values as float64, exactly."""
+    if stored.dtype == np.uint16:
+        return (stored.astype(np.uint32) << 16).view(np.float32).astype(np.float64)
+    return stored.astype(np.float64)
+
+
+def aligned_zeros(size: int, dtype: DTypeLike) -> NDArray[Any]:
+    """Return a zeroed flat array that starts on a cache line, so that no panel row straddles two."""
+    itemsize = np.dtype(dtype).itemsize
+    raw = np.zeros(size * itemsize + CACHE_LINE, np.uint8)
+    skip = -raw.ctypes.data % CACHE_LINE
+    return raw[skip : skip + size * itemsize].view(dtype)

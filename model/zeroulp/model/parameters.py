@@ -1,0 +1,119 @@
+"""Named learned parameters: nodes with an identity and a value revision."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from zeroulp.model.configuration import Configuration
+from zeroulp.model.errors import UnsupportedModel
+from zeroulp.model.kernels.arrays import F64
+from zeroulp.model.packing import PackedMatrix, pack
+
+TABLE = "token_embedding.weight"
+
+
+class Parameter:
+    """One learned tensor. The object is its identity; ``revision`` counts the values it has held."""
+
+    __slots__ = ("_stored", "name", "revision", "shape")
+
+    def __init__(self, name: str, values: NDArray[Any]) -> None:
+        self.name = name
+        self.shape: tuple[int, ...] = values.shape
+        self.revision = 0
+        self._stored = self._store(values)
+
+    def _store(self, values: NDArray[Any]) -> PackedMatrix | F64:
+        if values.ndim == 1:
+            return values.astype(np.float64)
+        # The table is looked up by row and multiplied transposed: its panels run over the vocabulary.
+        return pack(values.T if self.name == TABLE else values)
+
+    def set_value(self, values: NDArray[Any]) -> None:
+        """Replace the values; everything that was bound to the earlier revision becomes stale."""
+        if values.shape != self.shape:
+            raise ValueError(f"{self.name}: shape {values.shape} given, {self.shape} is allowed")
+        self._stored = self._store(values)
+        self.revision += 1
+
+    @property
+    def matrix(self) -> PackedMatrix:
+        """The packed weights of a matrix: ``[in, out]``, for the table ``[D, V]``."""
+        if not isinstance(self._stored, PackedMatrix):
+            raise TypeError(f"{self.name} is a vector")
+        return self._stored
+
+    @property
+    def vector(self) -> F64:
+        """The values of a gain ``[D]``."""
+        if isinstance(self._stored, PackedMatrix):
+            raise TypeError(f"{self.name} is a matrix")
+        return self._stored
+
+    def values(self) -> F64:
+        """Return the values as a new float64 array of ``shape``."""
+        if not isinstance(self._stored, PackedMatrix):
+            return self._stored.copy()
+        values = self._stored.unpack()
+        return np.ascontiguousarray(values.T) if self.name == TABLE else values
+
+    @property
+    def size(self) -> int:
+        """Learned scalars."""
+        return int(np.prod(self.shape))
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes of storage."""
+        return self._stored.nbytes
+
+
+class ParameterInventory(Mapping[str, Parameter]):
+    """All parameters of one model by name, in initialisation order; the tied table stands once."""
+
+    def __init__(self, configuration: Configuration, values: Iterable[tuple[str, NDArray[Any]]]) -> None:
+        shapes = configuration.parameter_shapes()
+        self._nodes: dict[str, Parameter] = {}
+        for name, array in values:
+            if shapes.get(name) != array.shape:
+                raise UnsupportedModel(f"parameter {name}: shape {array.shape}, expected {shapes.get(name)}")
+            self._nodes[name] = Parameter(name, array)
+        missing = [name for name in shapes if name not in self._nodes]
+        if missing:
+            raise UnsupportedModel(f"parameter {missing[0]} is missing ({len(missing)} in all)")
+
+    def __getitem__(self, name: str) -> Parameter:
+        return self._nodes[name]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._nodes)
+
+    def __len__(self) -> int:
+        return len(self._nodes)
+
+    @property
+    def count(self) -> int:
+        """Learned scalars in all."""
+        return sum(node.size for node in self._nodes.values())
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes of storage in all."""
+        return sum(node.nbytes for node in self._nodes.values())
+
+    def revisions(self) -> tuple[tuple[Parameter, int], ...]:
+        """Return each node with its present revision: what a cache binds itself to."""
+        return tuple((node, node.revision) for node in self._nodes.values())
+
+    def digest(self) -> str:
+        """Return the SHA-256 over each name, shape and little-endian f64 value, in inventory order."""
+        digest = hashlib.sha256()
+        for node in self._nodes.values():
+            digest.update(f"{node.name} {node.shape}\n".encode())
+            digest.update(node.values().astype("<f8", copy=False).tobytes())
+        return digest.hexdigest()

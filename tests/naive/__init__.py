@@ -1,0 +1,1 @@
+"""The obvious slow versions: oracles for the fast ones, in plain scalar Python."""
