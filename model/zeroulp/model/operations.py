@@ -1,6 +1,6 @@
 """The operations of the composition on rows ``[rows, features]``, each in the defined order.
 
-Knows no layers and no caches. Every function allocates its result and leaves its inputs alone.
+Knows no layers and no caches. Results are in the context's workspace; inputs are left alone.
 """
 
 from __future__ import annotations
@@ -8,7 +8,7 @@ from __future__ import annotations
 import numpy as np
 
 from zeroulp.model.context import NoGrad
-from zeroulp.model.kernels import elementwise, lookup, rope, shared
+from zeroulp.model.kernels import lookup, shared
 from zeroulp.model.kernels.arrays import F64, I64
 from zeroulp.model.parameters import Parameter
 
@@ -20,37 +20,49 @@ def embedding(table: Parameter, ids: I64) -> F64:
     return x
 
 
-def linear(context: NoGrad, x: F64, weight: Parameter) -> F64:
-    """Return ``x [rows, in] * weight [in, out]``; for the table, times its transpose."""
+def linear(context: NoGrad, x: F64, *weights: Parameter) -> list[F64]:
+    """Return ``x [rows, in] * weight [in, out]`` for each of the weights."""
+    packed = context.workspace.rows(*x.shape)
+    shared.pack_rows(context.team.control, x, packed)
+    return [_product(context, x, packed, weight, context.workspace.rows(len(x), weight.shape[1])) for weight in weights]
+
+
+def tied_logits(context: NoGrad, hidden: F64, table: Parameter) -> F64:
+    """Return ``hidden [rows, D]`` times the transpose of the table ``[V, D]``, in memory of its own."""
+    packed = np.empty_like(hidden)
+    shared.pack_rows(context.team.control, hidden, packed)
+    return _product(context, hidden, packed, table, np.empty((len(hidden), table.shape[0])))
+
+
+def _product(context: NoGrad, x: F64, packed: F64, weight: Parameter, y: F64) -> F64:
     matrix = weight.matrix
-    y = np.empty((x.shape[0], matrix.width))  # [rows, out]
-    shared.linear(context.team.control, x, matrix.panels, matrix.depth, matrix.width, y)
+    shared.linear(context.team.control, x, packed, matrix.panels, matrix.depth, matrix.width, y)
     return y
 
 
 def rms_norm(context: NoGrad, x: F64, gain: Parameter, epsilon: float) -> F64:
     """Return each row normalised and scaled by the gain ``[D]``."""
-    y = np.empty_like(x)
+    y = context.workspace.rows(*x.shape)
     shared.rms_norm(context.team.control, x, gain.vector, epsilon, y)
     return y
 
 
-def rotate(x: F64, cosines: F64, sines: F64) -> F64:
+def rotate(context: NoGrad, x: F64, cosines: F64, sines: F64) -> F64:
     """Return each head of each row turned by its position's angles ``[rows, pairs]``."""
-    y = np.empty_like(x)
-    rope.rope(x, cosines, sines, y)
+    y = context.workspace.rows(*x.shape)
+    shared.rotate(context.team.control, x, cosines, sines, y)
     return y
 
 
 def swiglu(context: NoGrad, gate: F64, up: F64) -> F64:
     """Return ``silu(gate) * up``."""
-    y = np.empty_like(gate)
+    y = context.workspace.rows(*gate.shape)
     shared.swiglu(context.team.control, gate, up, y)
     return y
 
 
-def residual(x: F64, branch: F64) -> F64:
+def residual(context: NoGrad, x: F64, branch: F64) -> F64:
     """Return ``x + branch``."""
-    y = np.empty_like(x)
-    elementwise.add(x.reshape(-1), branch.reshape(-1), y.reshape(-1))
+    y = context.workspace.rows(*x.shape)
+    shared.add(context.team.control, x, branch, y)
     return y

@@ -20,13 +20,13 @@ TABLE = "token_embedding.weight"
 class Parameter:
     """One learned tensor. The object is its identity; ``revision`` counts the values it has held."""
 
-    __slots__ = ("_stored", "name", "revision", "shape")
+    __slots__ = ("name", "revision", "shape", "stored")
 
     def __init__(self, name: str, values: NDArray[Any]) -> None:
         self.name = name
         self.shape: tuple[int, ...] = values.shape
         self.revision = 0
-        self._stored = self._store(values)
+        self.stored = self._store(values)
 
     def _store(self, values: NDArray[Any]) -> PackedMatrix | F64:
         if values.ndim == 1:
@@ -38,28 +38,28 @@ class Parameter:
         """Replace the values; everything that was bound to the earlier revision becomes stale."""
         if values.shape != self.shape:
             raise ValueError(f"{self.name}: shape {values.shape} given, {self.shape} is allowed")
-        self._stored = self._store(values)
+        self.stored = self._store(values)
         self.revision += 1
 
     @property
     def matrix(self) -> PackedMatrix:
         """The packed weights of a matrix: ``[in, out]``, for the table ``[D, V]``."""
-        if not isinstance(self._stored, PackedMatrix):
+        if not isinstance(self.stored, PackedMatrix):
             raise TypeError(f"{self.name} is a vector")
-        return self._stored
+        return self.stored
 
     @property
     def vector(self) -> F64:
         """The values of a gain ``[D]``."""
-        if isinstance(self._stored, PackedMatrix):
+        if isinstance(self.stored, PackedMatrix):
             raise TypeError(f"{self.name} is a matrix")
-        return self._stored
+        return self.stored
 
     def values(self) -> F64:
         """Return the values as a new float64 array of ``shape``."""
-        if not isinstance(self._stored, PackedMatrix):
-            return self._stored.copy()
-        values = self._stored.unpack()
+        if not isinstance(self.stored, PackedMatrix):
+            return self.stored.copy()
+        values = self.stored.unpack()
         return np.ascontiguousarray(values.T) if self.name == TABLE else values
 
     @property
@@ -70,7 +70,7 @@ class Parameter:
     @property
     def nbytes(self) -> int:
         """Bytes of storage."""
-        return self._stored.nbytes
+        return self.stored.nbytes
 
 
 class ParameterInventory(Mapping[str, Parameter]):

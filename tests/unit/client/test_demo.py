@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 import signal
 import subprocess
@@ -22,7 +23,7 @@ TESTS = Path(__file__).parents[2]
 @pytest.fixture(autouse=True)
 def fake_program(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(demo, "PROGRAM", FAKE)
-    monkeypatch.setenv("PYTHONPATH", str(TESTS))
+    monkeypatch.setenv("PYTHONPATH", str(TESTS), prepend=os.pathsep)
 
 
 def test_the_demo_streams_checks_and_stops(capfd: pytest.CaptureFixture[str]) -> None:

@@ -60,9 +60,9 @@ class SequenceCache:
             raise RuntimeError(f"{count} rows past {self.length} exceed the capacity {self.capacity}")
         self.length += count
 
-    def trim(self) -> None:
-        """Give back the blocks past the length."""
-        keep = blocks_for(self.length)
+    def trim(self, positions: int = 0) -> None:
+        """Give back the blocks past the length, or past ``positions`` where that is further."""
+        keep = blocks_for(max(self.length, positions))
         self.pool.release(self.table[keep:].tolist())
         self.table = self.table[:keep]
 

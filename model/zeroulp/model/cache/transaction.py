@@ -17,6 +17,7 @@ class Transaction:
 
     def __init__(self, cache: SequenceCache, count: int) -> None:
         cache.check_parameters()
+        self._capacity_before = cache.capacity
         cache.reserve(count)
         self.cache = cache
         self.count = count
@@ -58,7 +59,7 @@ class Transaction:
         """Drop the prepared rows, unless they were committed."""
         if self._open:
             self._open = False
-            self.cache.trim()
+            self.cache.trim(self._capacity_before)
 
     def __enter__(self) -> Transaction:
         return self

@@ -38,12 +38,15 @@ class DecoderBackbone:
         turns = np.empty((positions.size, self.frequencies.size)), np.empty((positions.size, self.frequencies.size))
         rope_turns(positions, self.frequencies, *turns)  # each [rows, head_width / 2]
         for block in self.blocks:
+            context.check()
+            context.workspace.turn()
             after = block.forward(context, x, turns, segments)
             if first_non_finite_row(after) < len(after):
                 # Rare: run the block once more, watched, to name the stage. The bits are the same.
                 block.forward(context.observed_by(require_finite), x, turns, segments)
             x = after
-        h = operations.rms_norm(context, x, self.final_norm, self.configuration.rms_epsilon)
+        # a copy: H leaves the backbone, the workspace is used again
+        h = operations.rms_norm(context, x, self.final_norm, self.configuration.rms_epsilon).copy()
         require_finite(None, "final_norm", h)
         context.observe(None, "final_norm", h)
         return h

@@ -38,33 +38,32 @@ class Block:
 
     def forward(self, context: NoGrad, x: F64, turns: tuple[F64, F64], segments: Sequence[Segment]) -> F64:
         """Return the residual stream ``[rows, D]`` after this block, and hand each segment its ticket."""
-        x = operations.residual(x, self._attention_branch(context, x, turns, segments))
+        x = operations.residual(context, x, self._attention_branch(context, x, turns, segments))
         context.observe(self.layer, "attention_residual", x)
-        x = operations.residual(x, self._feed_forward_branch(context, x))
+        x = operations.residual(context, x, self._feed_forward_branch(context, x))
         context.observe(self.layer, "ffn_residual", x)
         return x
 
     def _attention_branch(self, context: NoGrad, x: F64, turns: tuple[F64, F64], segments: Sequence[Segment]) -> F64:
         h = operations.rms_norm(context, x, self.attention_norm, self.epsilon)
         context.observe(self.layer, "attention_norm", h)
-        q = operations.linear(context, h, self.query)  # [rows, heads * head_width]
+        # q [rows, heads * head_width], k and v [rows, kv_width]
+        q, k, v = operations.linear(context, h, self.query, self.key, self.value)
         context.observe(self.layer, "query", q)
-        k = operations.linear(context, h, self.key)  # [rows, kv_width]
         context.observe(self.layer, "key", k)
-        v = operations.linear(context, h, self.value)  # [rows, kv_width]
         context.observe(self.layer, "value", v)
-        q, k = operations.rotate(q, *turns), operations.rotate(k, *turns)
+        q, k = operations.rotate(context, q, *turns), operations.rotate(context, k, *turns)
         context.observe(self.layer, "query_rope", q)
         context.observe(self.layer, "key_rope", k)
         mixed = self._attend(context, q, k, v, segments)
         context.observe(self.layer, "attention", mixed)
-        branch = operations.linear(context, mixed, self.output)
+        (branch,) = operations.linear(context, mixed, self.output)
         context.observe(self.layer, "attention_output", branch)
         return branch
 
     def _attend(self, context: NoGrad, q: F64, k: F64, v: F64, segments: Sequence[Segment]) -> F64:
         """Prepare each segment's rows in its cache and attend over that cache and the rows."""
-        mixed = np.empty_like(q)
+        mixed = context.workspace.rows(*q.shape)
         start = 0
         for segment in segments:
             rows = slice(start, start := start + segment.ids.size)
@@ -81,12 +80,11 @@ class Block:
     def _feed_forward_branch(self, context: NoGrad, x: F64) -> F64:
         h = operations.rms_norm(context, x, self.ffn_norm, self.epsilon)
         context.observe(self.layer, "ffn_norm", h)
-        gate = operations.linear(context, h, self.gate)  # [rows, F]
+        gate, up = operations.linear(context, h, self.gate, self.up)  # each [rows, F]
         context.observe(self.layer, "gate", gate)
-        up = operations.linear(context, h, self.up)  # [rows, F]
         context.observe(self.layer, "up", up)
         hidden = operations.swiglu(context, gate, up)
         context.observe(self.layer, "swiglu", hidden)
-        branch = operations.linear(context, hidden, self.down)  # [rows, D]
+        (branch,) = operations.linear(context, hidden, self.down)  # [rows, D]
         context.observe(self.layer, "down", branch)
         return branch

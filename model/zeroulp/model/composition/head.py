@@ -16,6 +16,6 @@ class TextOutputHead:
 
     def logits(self, context: NoGrad, hidden: F64) -> F64:
         """Return ``z [rows, V]`` for ``hidden [rows, D]``."""
-        z = operations.linear(context, hidden, self.table)
+        z = operations.tied_logits(context, hidden, self.table)
         context.observe(None, "logits", z)
         return z

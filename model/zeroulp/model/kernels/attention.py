@@ -12,40 +12,66 @@ import numpy as np
 from zeroulp.model.kernels.arrays import F64, I64
 from zeroulp.model.kernels.cache_rows import BLOCK
 from zeroulp.model.kernels.jit import kernel
-from zeroulp.model.kernels.softmax import exponentials
+from zeroulp.model.kernels.lanes import scale_and_maximum
+from zeroulp.model.kernels.softmax import exponentials_below
 from zeroulp.model.kernels.tile import LANES, tile
 
-TILE_ROWS = 3
-"""Query rows that share one pass over the keys: three rows by two panels fill AVX2's registers."""
+TILE_ROWS = 4
+"""Query rows that share one pass over the keys."""
+
+
+@kernel
+def _rows_by_panel(rows: int, x: F64, x_at: int, x_step: int, x_k: int, w: F64, w_at: int, w_step: int, depth: int,
+                   out: F64, out_at: int, out_step: int) -> None:
+    """Continue the sums of one panel for one to TILE_ROWS rows."""
+    if rows == 4:
+        tile(4, 1, 1, x, x_at, x_step, x_k, w, w_at, w_step, 0, depth, out, out_at, out_step)
+    elif rows == 3:
+        tile(3, 1, 1, x, x_at, x_step, x_k, w, w_at, w_step, 0, depth, out, out_at, out_step)
+    elif rows == 2:
+        tile(2, 1, 1, x, x_at, x_step, x_k, w, w_at, w_step, 0, depth, out, out_at, out_step)
+    else:
+        tile(1, 1, 1, x, x_at, x_step, x_k, w, w_at, w_step, 0, depth, out, out_at, out_step)
 
 
 @kernel
 def _scores(q: F64, rows: int, table: I64, head: int, keys: F64, start: int, stop: int, s: F64, span: int) -> None:
-    """Fill raw scores of whole blocks ``start..stop`` for ``rows`` gathered query rows."""
+    """Fill raw scores of whole blocks ``start..stop`` for ``rows`` gathered query rows ``q [features, rows]``."""
     heads, width = keys.shape[1], keys.shape[3]
     flat = keys.reshape(-1)
+    s[: rows * span] = 0.0
     for block in range(start, stop):
         at = (table[block] * heads + head) * BLOCK * width
-        column = (block - start) * BLOCK
-        if rows == TILE_ROWS:
-            tile(3, 2, 0, q, 0, width, flat, at, LANES, width * LANES, width, s, column, span)
-        else:
-            for row in range(rows):
-                tile(1, 2, 0, q, row * width, width, flat, at, LANES, width * LANES, width, s, row * span + column, span)
+        for panel in range(BLOCK // LANES):
+            column = (block - start) * BLOCK + panel * LANES
+            _rows_by_panel(rows, q, 0, 1, rows, flat, at + panel * LANES * width, LANES, width, s, column, span)
+
+
+@kernel
+def _scaled_maximum(line: F64, first: int, last: int, scale: float) -> float:
+    """Scale ``line[first..last]`` in place and return the largest value, NaN if one is not finite."""
+    groups = (last - first) // LANES
+    largest = scale_and_maximum(line, first, groups, scale) if groups else -np.inf
+    for j in range(first + groups * LANES, last):
+        line[j] *= scale
+        if not line[j] - line[j] == 0.0:
+            return np.nan
+        if line[j] > largest:
+            largest = line[j]
+    return largest
 
 
 @kernel
 def _softmax(s: F64, row: int, span: int, first: int, last: int, scale: float) -> bool:
     """Turn one row's raw scores ``first..last`` into probabilities in place; tell whether all were finite."""
     line = s[row * span : (row + 1) * span]
-    finite = True
-    for j in range(first, last):
-        line[j] *= scale
-        finite &= line[j] - line[j] == 0.0
-    total = exponentials(line, first, last, line)
+    largest = _scaled_maximum(line, first, last, scale)
+    if largest != largest:
+        return False
+    total = exponentials_below(line, first, last, largest, line)
     for j in range(first, last):
         line[j] = line[j] / total
-    return finite
+    return True
 
 
 @kernel
@@ -59,19 +85,8 @@ def _mix(p: F64, row: int, rows: int, span: int, origin: int, first: int, last: 
         stop = min(last, (position // BLOCK + 1) * BLOCK)
         at = ((table[position // BLOCK] * heads + head) * BLOCK + position % BLOCK) * padded
         p_at = row * span + position - origin
-        f = 0
-        while f + 2 * LANES <= padded:
-            if rows == TILE_ROWS:
-                tile(3, 2, 1, p, p_at, span, flat, at + f, padded, LANES, stop - position, o, row * padded + f, padded)
-            else:
-                for r in range(rows):
-                    tile(1, 2, 1, p, p_at + r * span, span, flat, at + f, padded, LANES, stop - position, o,
-                         (row + r) * padded + f, padded)
-            f += 2 * LANES
-        if f < padded:
-            for r in range(rows):
-                tile(1, 1, 1, p, p_at + r * span, span, flat, at + f, padded, 0, stop - position, o,
-                     (row + r) * padded + f, padded)
+        for f in range(0, padded, LANES):
+            _rows_by_panel(rows, p, p_at, span, 1, flat, at + f, padded, stop - position, o, row * padded + f, padded)
         position = stop
 
 
@@ -87,7 +102,7 @@ def _attend_rows(q: F64, row: int, rows: int, head: int, first: I64, last: I64, 
         times[r] = (row + r) // group
         column = (head * group + (row + r) % group) * width
         for f in range(width):
-            gathered[r * width + f] = q[times[r], column + f]
+            gathered[f * rows + r] = q[times[r], column + f]
     # both bounds only grow with the position
     start, stop = first[times[0]] // BLOCK, (last[times[rows - 1]] + BLOCK - 1) // BLOCK
     origin, span = start * BLOCK, (stop - start) * BLOCK

@@ -13,7 +13,7 @@ from zeroulp.model.kernels.arrays import F64, I64
 from zeroulp.model.kernels.jit import kernel
 from zeroulp.model.kernels.tile import LANES
 
-BLOCK = 16
+BLOCK = 32
 """Positions in one cache block."""
 
 

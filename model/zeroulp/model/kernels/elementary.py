@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import numpy as np
 from numba.np.numpy_support import carray
+
 from zeroulp.model.kernels.arrays import F64
 from zeroulp.model.kernels.elementary_bits import BLOCK, stack_buffer
 from zeroulp.model.kernels.elementary_exact import COS, EXP, LOG, LOG1P, POWER, SIN
@@ -21,6 +22,7 @@ from zeroulp.model.kernels.elementary_fast import (
     fast_log,
     fast_log1p,
     fast_turn,
+    scaled_by,
 )
 from zeroulp.model.kernels.elementary_rare import rare
 from zeroulp.model.kernels.jit import kernel
@@ -30,9 +32,10 @@ from zeroulp.model.kernels.jit import kernel
 def exp(x: float) -> float:
     """Return e to the power x."""
     if abs(x) <= EXP_LIMIT:
-        below, above = fast_exp(x)
-        if below == above:
-            return below
+        high, low, error, bits = fast_exp(x)
+        below = high + (low - error)
+        if below == high + (low + error):
+            return scaled_by(below, bits)
     return rare(EXP, x, 0.0)
 
 
@@ -46,27 +49,31 @@ def exp_into(x: F64, first: int, last: int, shift: float, y: F64) -> None:
     differences = carray(stack_buffer(), BLOCK)
     for start in range(first, last, BLOCK):
         count = min(BLOCK, last - start)
+        source, target = x[start : start + count], y[start : start + count]
         for i in range(count):
-            differences[i] = x[start + i] - shift
+            differences[i] = source[i] - shift
         undecided = 0
         for i in range(count):
             ordinary = abs(differences[i]) <= EXP_LIMIT
-            below, above = fast_exp(differences[i] if ordinary else 0.0)
-            value = below if below == above and ordinary else np.nan
+            high, low, error, bits = fast_exp(differences[i] if ordinary else 0.0)
+            below = high + (low - error)
+            decided = ordinary and below == high + (low + error)
+            value = scaled_by(below, bits) if decided else np.nan
             undecided += value != value
-            y[start + i] = value
+            target[i] = value
         if undecided != 0:
             for i in range(count):
-                if y[start + i] != y[start + i]:
-                    y[start + i] = rare(EXP, differences[i], 0.0)
+                if target[i] != target[i]:
+                    target[i] = rare(EXP, differences[i], 0.0)
 
 
 @kernel
 def log(x: float) -> float:
     """Return the natural logarithm of x."""
     if 2.0**-1022 <= x < np.inf:
-        below, above = fast_log(x, 0.0, 0.0)
-        if below == above:
+        high, low, error = fast_log(x, 0.0, 0.0)
+        below = high + (low - error)
+        if below == high + (low + error):
             return below
     return rare(LOG, x, 0.0)
 
@@ -75,8 +82,9 @@ def log(x: float) -> float:
 def log1p(x: float) -> float:
     """Return the natural logarithm of 1 + x."""
     if -1.0 < x < np.inf and abs(x) >= 2.0**-54:
-        below, above = fast_log1p(x)
-        if below == above:
+        high, low, error = fast_log1p(x)
+        below = high + (low - error)
+        if below == high + (low + error):
             return below
     return rare(LOG1P, x, 0.0)
 
@@ -85,8 +93,9 @@ def log1p(x: float) -> float:
 def sin(x: float) -> float:
     """Return the sine of x radians."""
     if 2.0**-27 <= abs(x) <= TURN_LIMIT:
-        below, above = fast_turn(x, SINE)
-        if below == above:
+        high, low, error = fast_turn(x, SINE)
+        below = high + (low - error)
+        if below == high + (low + error):
             return below
     return rare(SIN, x, 0.0)
 
@@ -95,8 +104,9 @@ def sin(x: float) -> float:
 def cos(x: float) -> float:
     """Return the cosine of x radians."""
     if 2.0**-27 <= abs(x) <= TURN_LIMIT:
-        below, above = fast_turn(x, COSINE)
-        if below == above:
+        high, low, error = fast_turn(x, COSINE)
+        below = high + (low - error)
+        if below == high + (low + error):
             return below
     return rare(COS, x, 0.0)
 

@@ -12,6 +12,7 @@ from typing import TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
+
 from zeroulp.model.kernels.arrays import F64
 
 U64: TypeAlias = NDArray[np.uint64]

@@ -12,6 +12,7 @@ compiler copies them. Errors are counted in units of 2^-256.
 from __future__ import annotations
 
 import numpy as np
+
 from zeroulp.model.kernels.elementary_bits import inlined, multiply_add
 from zeroulp.model.kernels.elementary_constants import (
     FIXED_HALF_PI,

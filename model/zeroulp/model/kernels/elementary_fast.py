@@ -1,9 +1,10 @@
 """The fast paths: a result as ``high + low`` with a proven error, decided if both ends of it round alike.
 
 Plain IEEE + - * of doubles, no fused operation, no branch. ``u`` is 2^-53, the relative error of one
-operation. Each function returns two doubles: what the lower and the upper end of an interval around the exact
-result round to. Rounding is monotonic, so if they are equal they are the correctly rounded result; about one
-argument in 10,000 needs the accurate path.
+operation. Each function returns high, low and a bound of the error of their exact sum that also covers
+the rounding of ``low +- error``. Rounding is monotonic: if ``high + (low - error)`` and
+``high + (low + error)`` are equal, the exact result rounds to the same. About one argument in 10,000 needs
+the accurate path.
 """
 
 from __future__ import annotations
@@ -11,6 +12,7 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
+
 from zeroulp.model.kernels.elementary_bits import bits_of, double_of
 from zeroulp.model.kernels.elementary_constants import (
     EXP_INVERSE_STEP,
@@ -93,8 +95,10 @@ def scaled_by(x: float, bits: int) -> float:
 
 
 @kernel
-def fast_exp(x: float) -> tuple[float, float]:
-    """Return bounds of e^x for |x| <= EXP_LIMIT.
+def fast_exp(x: float) -> tuple[float, float, float, int]:
+    """Return high, low, error and bits with ``e^x = (high + low +- error) * 2^k`` for |x| <= EXP_LIMIT.
+
+    `scaled_by` multiplies with 2^k, which bits hold.
 
     x = k * s + r with s = ln 2 / 256 and |r| <= s/2 < 2^-9.52; ``e^x = 2^(k >> 8) * t * e^r``, ``t = 2^((k &
     255) / 256)`` in [1, 2) as t1 (27 bits) + t2.
@@ -120,16 +124,15 @@ def fast_exp(x: float) -> tuple[float, float]:
     step = t1 * r1
     high = t1 + step
     low = (step - (high - t1)) + (t2 + (t1 * p + t2 * (r1 + p)))
-    error = high * _EXP_ERROR
-    below, above = high + (low - error), high + (low + error)
-    return scaled_by(below, bits), scaled_by(above, bits)
+    return high, low, high * _EXP_ERROR, bits
 
 
 @kernel
-def fast_log_parts(m: float, more: float, k: float, cell: int) -> tuple[float, float]:
-    """Return bounds of ``log((m + more) * 2^k)``; m in [0.7, 1.42) lies in the table's cell, |more| <= u m.
+def fast_log_parts(m: float, more: float, k: float, cell: int) -> tuple[float, float, float]:
+    """Return high, low, error of ``log((m + more) * 2^k)``, m in the table's cell.
 
-    With c near 1/m (12 bits) and r = c (m + more) - 1, ``log = k ln 2 - log c + log(1 + r)``.
+    0.7 <= m < 1.42 and |more| <= u m. With c near 1/m (12 bits) and r = c (m + more) - 1,
+    ``log = k ln 2 - log c + log(1 + r)``.
 
     - m1 (26 bits) * c - 1 and m2 * c are exact; r + rest is their exact sum, and c * more at most 2^-53.
     - top + r, minus r^2/2 (its rounded square's error is known exactly) are summed without loss.
@@ -138,8 +141,10 @@ def fast_log_parts(m: float, more: float, k: float, cell: int) -> tuple[float, f
       of it, and the term left out, r^9/9, 2^-75. Relative roundings: r * r, * r, the polynomial's last sum
       (1.1 u) and the product: 4.1 u, so 2^-70.4, then three roundings in ``low``: 3 * 2^-72.5. In all <
       2^-69.
-    - Elsewhere |r| < 2^-9.5 and the result is over 2^-9.1, so that the roundings weigh 2^-1.6 of that, while
-      rest's parts (2^-86 of k's rest with a result over 0.34; 2^-81 of r * r * rest, left out) vanish.
+    - Elsewhere |r| < 2^-9.5 and the result is over 2^-9 (2^-10 below 1, with |r| < 2^-10.4), so that these
+      roundings weigh less than 2^-1.8 of that. ``k * rest`` is wrong by 2^-86, the result then over 0.34.
+      With ``more``, |rest| is up to 2^-53: of log(1 + r + rest), rest (1 - r + r^2) is kept, r^3 rest
+      below 2^-81.5 left out, less than 2^-71.5 of the result.
     """
     c = LOG_INVERSE[cell]
     m1 = double_of(bits_of(m) & _UPPER_26)
@@ -149,23 +154,22 @@ def fast_log_parts(m: float, more: float, k: float, cell: int) -> tuple[float, f
 
 
 @kernel
-def fast_log_sum(r: float, rest: float, top: float, top_rest: float) -> tuple[float, float]:
-    """Return bounds of ``top + top_rest + log(1 + r + rest)``: see `fast_log_parts`."""
+def fast_log_sum(r: float, rest: float, top: float, top_rest: float) -> tuple[float, float, float]:
+    """Return high, low, error of ``top + top_rest + log(1 + r + rest)``: see `fast_log_parts`."""
     square, square_rest = two_product(r, r)
     cubic = (square * r) * (
         1.0 / 3.0 - r * (0.25 - r * (0.2 - r * (1.0 / 6.0 - r * (1.0 / 7.0 - r * 0.125))))
     )
     first, first_rest = two_sum(top, r)
     high, high_rest = two_sum(first, -0.5 * square)
-    small = ((rest - r * rest) + top_rest) - 0.5 * square_rest
+    small = ((rest - r * (rest - r * rest)) + top_rest) - 0.5 * square_rest
     low = (first_rest + high_rest) + (small + cubic)
-    error = abs(high) * _LOG_ERROR
-    return high + (low - error), high + (low + error)
+    return high, low, abs(high) * _LOG_ERROR
 
 
 @kernel
-def fast_log(x: float, more: float, k: float) -> tuple[float, float]:
-    """Return bounds of ``log((x + more) * 2^k)`` for a normal x > 0 and |more| <= u x."""
+def fast_log(x: float, more: float, k: float) -> tuple[float, float, float]:
+    """Return high, low, error of ``log((x + more) * 2^k)`` for a normal x > 0 and |more| <= u x."""
     bits = bits_of(x)
     cell = (bits & _FRACTION_MASK) >> _LOG_INDEX_SHIFT
     exponent = float(np.int64(bits >> _EXPONENT_SHIFT) - 1023)
@@ -180,8 +184,8 @@ def fast_log(x: float, more: float, k: float) -> tuple[float, float]:
 
 
 @kernel
-def fast_turn(x: float, start: int) -> tuple[float, float]:
-    """Return bounds of sin x or cos x, for start SINE or COSINE, 2^-28 <= |x| <= TURN_LIMIT.
+def fast_turn(x: float, start: int) -> tuple[float, float, float]:
+    """Return high, low, error of sin x or cos x, for start SINE or COSINE, 2^-28 <= |x| <= TURN_LIMIT.
 
     x = k * s + r with s = 2 pi / 1024, |r| <= s/2 < 2^-8.34; with S, C the sine and cosine of the angle
     ``k s`` (for cos, a quarter further; top and rest): ``S + C r + C (sin r - r) + S (cos r - 1)``.
@@ -210,13 +214,12 @@ def fast_turn(x: float, start: int) -> tuple[float, float]:
     high, high_rest = two_sum(s, product)
     small = ((s_rest + product_rest) + (c * rest + c_rest * r)) + c * sine_less_r
     low = high_rest + (small + s * cosine_less_1)
-    error = abs(high) * _TURN_ERROR + _TURN_ERROR_OF_REDUCTION
-    return high + (low - error), high + (low + error)
+    return high, low, abs(high) * _TURN_ERROR + _TURN_ERROR_OF_REDUCTION
 
 
 @kernel
-def fast_log1p(x: float) -> tuple[float, float]:
-    """Return bounds of ``log(1 + x)`` for a finite x > -1 with |x| >= 2^-54."""
+def fast_log1p(x: float) -> tuple[float, float, float]:
+    """Return high, low, error of ``log(1 + x)`` for a finite x > -1 with |x| >= 2^-54."""
     if abs(x) < 2.0**-9:
         return fast_log_sum(x, 0.0, 0.0, 0.0)
     total, rest = two_sum(1.0, x)

@@ -16,6 +16,7 @@ import numba
 import numpy as np
 from numba import types
 from numba.core import config
+
 from zeroulp.model.kernels.elementary_bits import inlined
 from zeroulp.model.kernels.elementary_exact import (
     EXP,
@@ -103,7 +104,8 @@ def special(which: int, x: float, y: float, guess: float) -> float:
 def guessed_log(x: float) -> float:
     """Return log x within an ulp for a finite x > 0: the fast path, as it is."""
     normal, k = (x, 0.0) if x >= 2.0**-1022 else (x * 2.0**54, -54.0)
-    return fast_log(normal, 0.0, k)[0]
+    high, low, _ = fast_log(normal, 0.0, k)
+    return high + low
 
 
 def _compiled() -> Any:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from numba.np.numpy_support import carray
+
 from zeroulp.model.kernels.arrays import F64
 from zeroulp.model.kernels.elementary import exp_into
 from zeroulp.model.kernels.elementary_bits import BLOCK, stack_buffer
@@ -30,9 +31,9 @@ def swiglu_part(gate: F64, up: F64, y: F64, part: int, parts: int) -> None:
 
 
 @kernel
-def add(x: F64, branch: F64, y: F64) -> None:
-    """Compute ``y = x + branch`` for flat arrays of one size."""
-    for i in range(x.size):
+def add_part(x: F64, branch: F64, y: F64, part: int, parts: int) -> None:
+    """Compute one part's share of ``y = x + branch`` for flat arrays of one size."""
+    for i in range(x.size * part // parts, x.size * (part + 1) // parts):
         y[i] = x[i] + branch[i]
 
 

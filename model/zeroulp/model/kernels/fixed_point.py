@@ -15,6 +15,7 @@ import numpy as np
 from llvmlite import ir
 from numba import types
 from numba.core import cgutils
+
 from zeroulp.model.kernels.elementary_bits import bits_of, double_of, inlined, intrinsic
 from zeroulp.model.kernels.elementary_constants import U64
 

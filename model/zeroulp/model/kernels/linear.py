@@ -9,27 +9,50 @@ from zeroulp.model.kernels.jit import kernel
 from zeroulp.model.kernels.tile import LANES, tile
 
 FEW_ROWS = 8
-"""Up to here weights are widened as they stream by; above, each panel is widened once for a block of rows."""
+"""Up to here weights are widened as they stream by; above, each panel is widened once for all rows."""
 
-BLOCK_VALUES = 24 * 1024
-"""Inputs (rows x depth) that stay in a core's second-level cache beside a widened panel."""
+TILE_ROWS = 4
+"""Rows of a packed tile: with two AVX2 registers of a panel, eight sums that hide each other's latency."""
+
+CHUNK = 768
+"""Terms of a panel that are widened at a time: 48 KB, in a core's second-level cache beside the rows."""
 
 
 @kernel
-def _panel_tiles(x: F64, first: int, last: int, w: Panels, w_at: int, depth: int, y: F64, y_at: int, width: int) -> None:
-    """Multiply rows ``first..last`` of x with one panel, in the largest tiles that fit."""
-    row = first
-    while row + 6 <= last:
-        tile(6, 1, 0, x, row * depth, depth, w, w_at, LANES, 0, depth, y, y_at + row * width, width)
-        row += 6
-    while row + 4 <= last:
-        tile(4, 1, 0, x, row * depth, depth, w, w_at, LANES, 0, depth, y, y_at + row * width, width)
+def pack_rows_part(x: F64, rows: int, depth: int, packed: F64, part: int, parts: int) -> None:
+    """Interleave one part of x's whole row tiles: ``packed[tile, k, r] = x[tile * TILE_ROWS + r, k]``.
+
+    A tile then reads one stream instead of rows that lie pages apart.
+    """
+    tiles = rows // TILE_ROWS
+    for index in range(tiles * part // parts, tiles * (part + 1) // parts):
+        first = index * TILE_ROWS * depth
+        a, b = x[first : first + depth], x[first + depth : first + 2 * depth]
+        c, d = x[first + 2 * depth : first + 3 * depth], x[first + 3 * depth : first + 4 * depth]
+        out = packed[first : first + TILE_ROWS * depth]
+        for k in range(depth):
+            out[4 * k], out[4 * k + 1], out[4 * k + 2], out[4 * k + 3] = a[k], b[k], c[k], d[k]
+
+
+@kernel
+def wide_panel(w: Panels, at: int, wide: F64) -> None:
+    """Widen part of a stored panel, exactly, into ``wide``: times 1.0 and added to +0.0 each value stays."""
+    one = np.ones(1)
+    for k in range(0, wide.size, LANES):
+        tile(1, 1, 0, one, 0, 0, 0, w, at + k, 0, 0, 1, wide, k, 0)
+
+
+@kernel
+def _few_rows_panel(x: F64, rows: int, depth: int, w: Panels, w_at: int, y: F64, y_at: int, width: int) -> None:
+    row = 0
+    while row + 4 <= rows:
+        tile(4, 1, 0, x, row * depth, depth, 1, w, w_at, LANES, 0, depth, y, y_at + row * width, width)
         row += 4
-    while row + 2 <= last:
-        tile(2, 1, 0, x, row * depth, depth, w, w_at, LANES, 0, depth, y, y_at + row * width, width)
+    if row + 2 <= rows:
+        tile(2, 1, 0, x, row * depth, depth, 1, w, w_at, LANES, 0, depth, y, y_at + row * width, width)
         row += 2
-    if row < last:
-        tile(1, 1, 0, x, row * depth, depth, w, w_at, LANES, 0, depth, y, y_at + row * width, width)
+    if row < rows:
+        tile(1, 1, 0, x, row * depth, depth, 1, w, w_at, LANES, 0, depth, y, y_at + row * width, width)
 
 
 @kernel
@@ -40,60 +63,71 @@ def _few_rows(x: F64, rows: int, depth: int, w: Panels, y: F64, width: int, firs
     if rows == 1:
         # Four streams at once hide the latency of the ascending sums.
         while panel + 4 <= last:
-            tile(1, 4, 0, x, 0, depth, w, panel * step, LANES, step, depth, y, panel * LANES, width)
+            tile(1, 4, 0, x, 0, depth, 1, w, panel * step, LANES, step, depth, y, panel * LANES, width)
             panel += 4
     elif rows == 2:
         while panel + 2 <= last:
-            tile(2, 2, 0, x, 0, depth, w, panel * step, LANES, step, depth, y, panel * LANES, width)
+            tile(2, 2, 0, x, 0, depth, 1, w, panel * step, LANES, step, depth, y, panel * LANES, width)
             panel += 2
     while panel < last:
-        _panel_tiles(x, 0, rows, w, panel * step, depth, y, panel * LANES, width)
+        _few_rows_panel(x, rows, depth, w, panel * step, y, panel * LANES, width)
         panel += 1
 
 
 @kernel
-def _many_rows(x: F64, rows: int, depth: int, w: Panels, y: F64, width: int, first: int, last: int) -> None:
-    """Multiply many rows with whole panels ``first..last``: bound by the products."""
-    step = depth * LANES
-    block = max(24, BLOCK_VALUES // depth // 6 * 6)
-    wide = np.empty(step, np.float64)
-    for start in range(0, rows, block):
-        stop = min(rows, start + block)
+def _many_rows_panel(x: F64, packed: F64, rows: int, depth: int, wide: F64, start: int, y: F64, y_at: int, width: int) -> None:
+    """Take the terms from ``start`` on that ``wide`` holds into the sums of one panel for all rows."""
+    count = wide.size // LANES
+    for index in range(rows // TILE_ROWS):
+        at = (index * depth + start) * TILE_ROWS
+        out_at = y_at + index * TILE_ROWS * width
+        if start == 0:
+            tile(4, 1, 0, packed, at, 1, TILE_ROWS, wide, 0, LANES, 0, count, y, out_at, width)
+        else:
+            tile(4, 1, 1, packed, at, 1, TILE_ROWS, wide, 0, LANES, 0, count, y, out_at, width)
+    for row in range(rows // TILE_ROWS * TILE_ROWS, rows):
+        if start == 0:
+            tile(1, 1, 0, x, row * depth, 0, 1, wide, 0, LANES, 0, count, y, y_at + row * width, 0)
+        else:
+            tile(1, 1, 1, x, row * depth + start, 0, 1, wide, 0, LANES, 0, count, y, y_at + row * width, 0)
+
+
+@kernel
+def _many_rows(x: F64, packed: F64, rows: int, depth: int, w: Panels, y: F64, y_at: int, width: int, first: int,
+               last: int) -> None:
+    """Multiply many rows with panels ``first..last``, whose outputs start at ``y[y_at]``: bound by the products."""
+    chunks = (depth + CHUNK - 1) // CHUNK
+    scratch = np.empty((depth + chunks - 1) // chunks * LANES + LANES)
+    skip = -scratch.ctypes.data % (8 * LANES) // 8  # a panel row should not straddle two cache lines
+    for chunk in range(chunks):
+        start, stop = depth * chunk // chunks, depth * (chunk + 1) // chunks
+        wide = scratch[skip : skip + (stop - start) * LANES]
         for panel in range(first, last):
-            wide_panel(w, panel * step, wide)
-            _panel_tiles(x, start, stop, wide, 0, depth, y, panel * LANES, width)
+            wide_panel(w, (panel * depth + start) * LANES, wide)
+            _many_rows_panel(x, packed, rows, depth, wide, start, y, y_at + (panel - first) * LANES, width)
 
 
 @kernel
-def wide_panel(w: Panels, at: int, wide: F64) -> None:
-    """Widen one stored panel, exactly, into ``wide``: multiplying by 1.0 and adding to +0.0 keeps each value."""
-    one = np.ones(1)
-    for k in range(0, wide.size, LANES):
-        tile(1, 1, 0, one, 0, 0, w, at + k, 0, 0, 1, wide, k, 0)
-
-
-@kernel
-def _last_panel(x: F64, rows: int, depth: int, w: Panels, y: F64, width: int, panel: int) -> None:
-    """Multiply with the last, partly filled panel, beside the result, and copy the outputs that exist."""
-    beside = np.empty(rows * LANES, np.float64)
-    _panel_tiles(x, 0, rows, w, panel * depth * LANES, depth, beside, 0, LANES)
-    for row in range(rows):
-        for lane in range(width - panel * LANES):
-            y[row * width + panel * LANES + lane] = beside[row * LANES + lane]
-
-
-@kernel
-def linear_part(x: F64, rows: int, depth: int, w: Panels, y: F64, width: int, part: int, parts: int) -> None:
+def linear_part(x: F64, packed: F64, rows: int, depth: int, w: Panels, y: F64, width: int, part: int, parts: int) -> None:
     """Compute one part's share of the panels of ``y[r, n] = sum_k x[r, k] * w[k, n]``, k ascending.
 
-    ``x`` is ``[rows, depth]`` and ``y`` ``[rows, width]``, flat and row-major; ``w`` is flat panels
-    ``[ceil(width / LANES), depth, LANES]`` of f64, f32 or bfloat16 (as uint16).
+    ``x`` is ``[rows, depth]`` and ``y`` ``[rows, width]``, flat and row-major, ``packed`` the row tiles of x
+    when there are more than FEW_ROWS; ``w`` is flat panels ``[ceil(width / LANES), depth, LANES]`` of f64,
+    f32 or bfloat16 (as uint16).
     """
     whole = width // LANES
     first, last = whole * part // parts, whole * (part + 1) // parts
     if rows <= FEW_ROWS:
         _few_rows(x, rows, depth, w, y, width, first, last)
     else:
-        _many_rows(x, rows, depth, w, y, width, first, last)
+        _many_rows(x, packed, rows, depth, w, y, first * LANES, width, first, last)
     if part == parts - 1 and whole * LANES < width:
-        _last_panel(x, rows, depth, w, y, width, whole)
+        # The last panel is partly filled: computed beside the result, and what exists is copied.
+        beside = np.empty(rows * LANES)
+        if rows <= FEW_ROWS:
+            _few_rows_panel(x, rows, depth, w, whole * depth * LANES, beside, 0, LANES)
+        else:
+            _many_rows(x, packed, rows, depth, w, beside, 0, LANES, whole, whole + 1)
+        for row in range(rows):
+            for lane in range(width - whole * LANES):
+                y[row * width + whole * LANES + lane] = beside[row * LANES + lane]

@@ -14,10 +14,11 @@ from numba import carray
 from zeroulp.model.kernels.atomics import bits_float, pointer_at
 from zeroulp.model.kernels.attention import attention_part
 from zeroulp.model.kernels.cache_rows import BLOCK
-from zeroulp.model.kernels.elementwise import swiglu_part
+from zeroulp.model.kernels.elementwise import add_part, swiglu_part
 from zeroulp.model.kernels.jit import Part, kernel
-from zeroulp.model.kernels.linear import linear_part
+from zeroulp.model.kernels.linear import linear_part, pack_rows_part
 from zeroulp.model.kernels.norm import rms_norm_part
+from zeroulp.model.kernels.rope import rope_part
 from zeroulp.model.kernels.softmax import log_normaliser_part
 from zeroulp.model.kernels.tile import LANES
 
@@ -40,30 +41,41 @@ def _panels_size(depth: int, width: int) -> int:
 
 
 @Part
+def pack_rows(row: Any, part: int) -> None:
+    """Rows, depth, x, packed rows."""
+    job = carray(row, JOB_WORDS)
+    size = job[2] * job[3]
+    pack_rows_part(_f64(job[4], size), job[2], job[3], _f64(job[5], size), part, job[1])
+
+
+@Part
 def linear_f64(row: Any, part: int) -> None:
-    """Rows, depth, width, x, panels, y."""
+    """Rows, depth, width, x, panels, y, packed rows."""
     job = carray(row, JOB_WORDS)
     x, y = _f64(job[5], job[2] * job[3]), _f64(job[7], job[2] * job[4])
     w = carray(pointer_at(job[6]), (_panels_size(job[3], job[4]),), np.float64)
-    linear_part(x, job[2], job[3], w, y, job[4], part, job[1])
+    packed = _f64(job[8], job[2] * job[3])
+    linear_part(x, packed, job[2], job[3], w, y, job[4], part, job[1])
 
 
 @Part
 def linear_f32(row: Any, part: int) -> None:
-    """Rows, depth, width, x, panels, y."""
+    """Rows, depth, width, x, panels, y, packed rows."""
     job = carray(row, JOB_WORDS)
     x, y = _f64(job[5], job[2] * job[3]), _f64(job[7], job[2] * job[4])
     w = carray(pointer_at(job[6]), (_panels_size(job[3], job[4]),), np.float32)
-    linear_part(x, job[2], job[3], w, y, job[4], part, job[1])
+    packed = _f64(job[8], job[2] * job[3])
+    linear_part(x, packed, job[2], job[3], w, y, job[4], part, job[1])
 
 
 @Part
 def linear_bf16(row: Any, part: int) -> None:
-    """Rows, depth, width, x, panels, y."""
+    """Rows, depth, width, x, panels, y, packed rows."""
     job = carray(row, JOB_WORDS)
     x, y = _f64(job[5], job[2] * job[3]), _f64(job[7], job[2] * job[4])
     w = carray(pointer_at(job[6]), (_panels_size(job[3], job[4]),), np.uint16)
-    linear_part(x, job[2], job[3], w, y, job[4], part, job[1])
+    packed = _f64(job[8], job[2] * job[3])
+    linear_part(x, packed, job[2], job[3], w, y, job[4], part, job[1])
 
 
 @Part
@@ -76,11 +88,28 @@ def rms_norm(row: Any, part: int) -> None:
 
 
 @Part
+def rotate(row: Any, part: int) -> None:
+    """Rows, width, pairs, x, cosines, sines, y."""
+    job = carray(row, JOB_WORDS)
+    rows, width, pairs = job[2], job[3], job[4]
+    x, y = _f64(job[5], rows * width), _f64(job[8], rows * width)
+    rope_part(x, rows, width, _f64(job[6], rows * pairs), _f64(job[7], rows * pairs), pairs, y, part, job[1])
+
+
+@Part
 def swiglu(row: Any, part: int) -> None:
     """Size, gate, up, y."""
     job = carray(row, JOB_WORDS)
     size = job[2]
     swiglu_part(_f64(job[3], size), _f64(job[4], size), _f64(job[5], size), part, job[1])
+
+
+@Part
+def add(row: Any, part: int) -> None:
+    """Size, x, branch, y."""
+    job = carray(row, JOB_WORDS)
+    size = job[2]
+    add_part(_f64(job[3], size), _f64(job[4], size), _f64(job[5], size), part, job[1])
 
 
 @Part

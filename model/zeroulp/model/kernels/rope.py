@@ -25,17 +25,15 @@ def rope_turns(positions: I64, frequencies: F64, cosines: F64, sines: F64) -> No
 
 
 @kernel
-def rope(x: F64, cosines: F64, sines: F64, y: F64) -> None:
-    """Turn each head of each row of x ``[rows, heads * head_width]`` into y.
+def rope_part(x: F64, rows: int, width: int, cosines: F64, sines: F64, pairs: int, y: F64, part: int, parts: int) -> None:
+    """Turn each head of one part's rows of x ``[rows, heads * head_width]``, flat, into y.
 
     ``(l*cos - r*sin, l*sin + r*cos)``; adding +0.0 makes a zero that leaves positive.
     """
-    rows, width = x.shape
-    pairs = cosines.shape[1]
-    for row in range(rows):
-        for start in range(0, width, 2 * pairs):
+    for row in range(rows * part // parts, rows * (part + 1) // parts):
+        for start in range(row * width, (row + 1) * width, 2 * pairs):
             for pair in range(pairs):
-                left, right = x[row, start + 2 * pair], x[row, start + 2 * pair + 1]
-                cosine, sine = cosines[row, pair], sines[row, pair]
-                y[row, start + 2 * pair] = (left * cosine - right * sine) + 0.0
-                y[row, start + 2 * pair + 1] = (left * sine + right * cosine) + 0.0
+                left, right = x[start + 2 * pair], x[start + 2 * pair + 1]
+                cosine, sine = cosines[row * pairs + pair], sines[row * pairs + pair]
+                y[start + 2 * pair] = (left * cosine - right * sine) + 0.0
+                y[start + 2 * pair + 1] = (left * sine + right * cosine) + 0.0

@@ -11,6 +11,7 @@ import numpy as np
 from zeroulp.model.kernels.arrays import F64, I64, Panels
 from zeroulp.model.kernels.atomics import float_bits
 from zeroulp.model.kernels.jit import kernel
+from zeroulp.model.kernels.linear import FEW_ROWS, TILE_ROWS
 from zeroulp.model.kernels import parts
 from zeroulp.model.kernels.parts import JOB_WORDS
 from zeroulp.model.kernels.team import run_job
@@ -21,9 +22,18 @@ MOST_PARTS = 64
 _LINEAR = {8: parts.linear_f64, 4: parts.linear_f32, 2: parts.linear_bf16}
 
 
-def linear(control: I64, x: F64, w: Panels, depth: int, width: int, y: F64) -> None:
-    """Compute ``y [rows, width] = x [rows, depth] * w``, w in panels; each sum in ascending order."""
-    run_job(control, _linear_job(_LINEAR[w.itemsize].address, x, w, depth, width, y))
+def pack_rows(control: I64, x: F64, packed: F64) -> None:
+    """Interleave x's row tiles for ``linear``; nothing to do for FEW_ROWS."""
+    if len(x) > FEW_ROWS:
+        run_job(control, _pack_job(parts.pack_rows.address, x, packed))
+
+
+def linear(control: I64, x: F64, packed: F64, w: Panels, depth: int, width: int, y: F64) -> None:
+    """Compute ``y [rows, width] = x [rows, depth] * w``, w in panels; each sum in ascending order.
+
+    ``packed`` is what ``pack_rows`` made of x.
+    """
+    run_job(control, _linear_job(_LINEAR[w.itemsize].address, x, packed, w, depth, width, y))
 
 
 def rms_norm(control: I64, x: F64, gain: F64, epsilon: float, y: F64) -> None:
@@ -31,9 +41,19 @@ def rms_norm(control: I64, x: F64, gain: F64, epsilon: float, y: F64) -> None:
     run_job(control, _rms_norm_job(parts.rms_norm.address, x, gain, epsilon, y))
 
 
+def rotate(control: I64, x: F64, cosines: F64, sines: F64, y: F64) -> None:
+    """Turn each head of each row of x ``[rows, heads * head_width]`` by its row's angles ``[rows, pairs]``."""
+    run_job(control, _rotate_job(parts.rotate.address, x, cosines, sines, y))
+
+
 def swiglu(control: I64, gate: F64, up: F64, y: F64) -> None:
     """Compute ``y = silu(gate) * up`` for arrays of one shape."""
-    run_job(control, _swiglu_job(parts.swiglu.address, gate, up, y))
+    run_job(control, _elementwise_job(parts.swiglu.address, 1 << 10, gate, up, y))
+
+
+def add(control: I64, x: F64, branch: F64, y: F64) -> None:
+    """Compute ``y = x + branch`` for arrays of one shape."""
+    run_job(control, _elementwise_job(parts.add.address, 1 << 14, x, branch, y))
 
 
 def attention(
@@ -63,11 +83,19 @@ def _job(code: int, work: int, grain: int, most: int) -> I64:
 
 
 @kernel
-def _linear_job(code: int, x: F64, w: Panels, depth: int, width: int, y: F64) -> I64:
+def _pack_job(code: int, x: F64, packed: F64) -> I64:
+    rows, depth = x.shape
+    job = _job(code, rows * depth, 1 << 14, rows // TILE_ROWS)
+    job[2], job[3], job[4], job[5] = rows, depth, x.ctypes.data, packed.ctypes.data
+    return job
+
+
+@kernel
+def _linear_job(code: int, x: F64, packed: F64, w: Panels, depth: int, width: int, y: F64) -> I64:
     rows = x.shape[0]
     job = _job(code, rows * depth * width, 1 << 16, width // (4 * LANES))
     job[2], job[3], job[4] = rows, depth, width
-    job[5], job[6], job[7] = x.ctypes.data, w.ctypes.data, y.ctypes.data
+    job[5], job[6], job[7], job[8] = x.ctypes.data, w.ctypes.data, y.ctypes.data, packed.ctypes.data
     return job
 
 
@@ -81,9 +109,18 @@ def _rms_norm_job(code: int, x: F64, gain: F64, epsilon: float, y: F64) -> I64:
 
 
 @kernel
-def _swiglu_job(code: int, gate: F64, up: F64, y: F64) -> I64:
-    job = _job(code, gate.size, 1 << 10, gate.size)
-    job[2], job[3], job[4], job[5] = gate.size, gate.ctypes.data, up.ctypes.data, y.ctypes.data
+def _rotate_job(code: int, x: F64, cosines: F64, sines: F64, y: F64) -> I64:
+    rows, width = x.shape
+    job = _job(code, rows * width, 1 << 13, rows)
+    job[2], job[3], job[4], job[5] = rows, width, cosines.shape[1], x.ctypes.data
+    job[6], job[7], job[8] = cosines.ctypes.data, sines.ctypes.data, y.ctypes.data
+    return job
+
+
+@kernel
+def _elementwise_job(code: int, grain: int, a: F64, b: F64, y: F64) -> I64:
+    job = _job(code, a.size, grain, a.size)
+    job[2], job[3], job[4], job[5] = a.size, a.ctypes.data, b.ctypes.data, y.ctypes.data
     return job
 
 

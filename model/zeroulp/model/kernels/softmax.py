@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from numba.np.numpy_support import carray
+
 from zeroulp.model.kernels.arrays import F64, I64
 from zeroulp.model.kernels.elementary import exp_into, log1p
 from zeroulp.model.kernels.elementary_bits import BLOCK, stack_buffer
@@ -20,15 +21,15 @@ def first_maximum(s: F64, first: int, last: int) -> int:
 
 
 @kernel
-def exponentials(s: F64, first: int, last: int, e: F64) -> float:
-    """Fill ``e[j] = exp(s[j] - m)``, m the maximum, for ``first..last``; return ``1 + tail``.
+def exponentials_below(s: F64, first: int, last: int, maximum: float, e: F64) -> float:
+    """Fill ``e[j] = exp(s[j] - maximum)`` for ``first..last``, ``maximum`` the largest; return ``1 + tail``.
 
     ``tail`` is the ascending sum over all but the first maximum, whose own term is exactly 1.
     """
-    best = first_maximum(s, first, last)
-    maximum = s[best]
+    best = first
+    while s[best] != maximum:
+        best += 1
     exp_into(s, first, last, maximum, e)
-    e[best] = 1.0
     tail = 0.0
     for j in range(first, best):
         tail += e[j]

@@ -1,0 +1,91 @@
+"""The client library: typed calls to a zeroulp daemon.
+
+Knows only the wire: neither the model nor the server, and no array library. Logits come as bytes.
+"""
+
+from zeroulp.client.bits import bits_of, differing_bits
+from zeroulp.client.client import Client
+from zeroulp.client.commit import Commit, SessionEnd, SessionState
+from zeroulp.client.errors import (
+    CallCancelled,
+    ConnectionFailed,
+    ContextFull,
+    DeadlinePassed,
+    FieldViolation,
+    InvalidInput,
+    NonFinite,
+    ParametersChanged,
+    ProtocolBroken,
+    RequestRefused,
+    ResourceExhausted,
+    ServerFailed,
+    SessionBusy,
+    SessionUnknown,
+    TryLater,
+    Unavailable,
+    ZeroulpError,
+)
+from zeroulp.client.finished import Finished, FinishReason
+from zeroulp.client.generate_request import GenerateOptions
+from zeroulp.client.generation import Generation
+from zeroulp.client.logits import Logits, LogitsScope
+from zeroulp.client.model import Limits, Model, ModelConfiguration, ParameterInfo
+from zeroulp.client.prompt import Chat, ChatMessage, Prompt, Tokens
+from zeroulp.client.sampling import GREEDY, Sampling
+from zeroulp.client.score import ScoredToken, Scores, ScoreSequence, SequenceScore
+from zeroulp.client.session import OpenedSession, Session
+from zeroulp.client.token import Token
+from zeroulp.client.top_entries import TokenLogProbability, TopEntries
+from zeroulp.client.work import Work
+
+__all__ = [
+    "GREEDY",
+    "CallCancelled",
+    "Chat",
+    "ChatMessage",
+    "Client",
+    "Commit",
+    "ConnectionFailed",
+    "ContextFull",
+    "DeadlinePassed",
+    "FieldViolation",
+    "FinishReason",
+    "Finished",
+    "GenerateOptions",
+    "Generation",
+    "InvalidInput",
+    "Limits",
+    "Logits",
+    "LogitsScope",
+    "Model",
+    "ModelConfiguration",
+    "NonFinite",
+    "OpenedSession",
+    "ParameterInfo",
+    "ParametersChanged",
+    "Prompt",
+    "ProtocolBroken",
+    "RequestRefused",
+    "ResourceExhausted",
+    "Sampling",
+    "ScoreSequence",
+    "ScoredToken",
+    "Scores",
+    "SequenceScore",
+    "ServerFailed",
+    "Session",
+    "SessionBusy",
+    "SessionEnd",
+    "SessionState",
+    "SessionUnknown",
+    "Token",
+    "TokenLogProbability",
+    "Tokens",
+    "TopEntries",
+    "TryLater",
+    "Unavailable",
+    "Work",
+    "ZeroulpError",
+    "bits_of",
+    "differing_bits",
+]

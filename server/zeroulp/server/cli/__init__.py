@@ -1,0 +1,1 @@
+"""The server's half of the command line: ``serve`` and ``pull``, each loaded only when it is run."""

@@ -1,0 +1,53 @@
+"""``zeroulp serve``: run the daemon."""
+
+from __future__ import annotations
+
+import argparse
+import os
+import sys
+
+from zeroulp.model.errors import ModelRefused
+from zeroulp.server.grpc_server import PortTaken
+from zeroulp.server.process import Daemon
+
+
+def serve(arguments: list[str]) -> int:
+    """Run the command until a signal ends it; return its exit code."""
+    options = _parser().parse_args(arguments)
+    daemon = Daemon(options.model, options.listen, options.threads, options.grace)
+    try:
+        return daemon.run()
+    except (ModelRefused, PortTaken) as error:
+        print(f"zeroulp: {error}", file=sys.stderr)
+        return 1
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(
+        "zeroulp serve",
+        description="Serve a model over gRPC. Prints 'zeroulp listening on HOST:PORT' and, when it takes "
+        "calls, 'zeroulp ready: ...' to stdout; logs JSON lines to stderr. SIGTERM or Ctrl-C finishes the "
+        "calls in flight, a second one ends at once.",
+    )
+    parser.add_argument(
+        "--model", required=True, metavar="NAME|PATH", help="boundary-39, glass-default, a pulled name, or a .gguf file"
+    )
+    parser.add_argument(
+        "--listen", default="127.0.0.1:50051", metavar="HOST:PORT", help="port 0 takes a free one (default: %(default)s)"
+    )
+    parser.add_argument(
+        "--threads", type=_positive, default=os.cpu_count() or 1, metavar="N",
+        help="compute threads; results do not depend on them (default: this machine's %(default)s processors)",
+    )
+    parser.add_argument(
+        "--grace", type=float, default=30.0, metavar="SECONDS",
+        help="how long calls in flight may take to finish after SIGTERM (default: %(default)s)",
+    )
+    return parser
+
+
+def _positive(text: str) -> int:
+    value = int(text)
+    if value < 1:
+        raise argparse.ArgumentTypeError(f"{value} threads; at least 1 is needed")
+    return value

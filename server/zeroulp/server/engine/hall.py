@@ -1,0 +1,58 @@
+"""What a running call may use: the model, the pool, the sessions and the limits."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from zeroulp.model.cache.pool import BlockPool
+from zeroulp.model.composition.language_model import LanguageModel
+from zeroulp.model.context import NoGrad
+from zeroulp.model.errors import InvalidArgument, MessageTooLarge
+from zeroulp.model.kernels.arrays import F64
+from zeroulp.model.session import Session
+from zeroulp.model.text import Tokenizer
+from zeroulp.server.engine.limits import Limits
+from zeroulp.server.engine.session_table import SessionTable
+
+_ANSWER_SLACK = 64 * 1024
+"""Bytes for the fields of an answer beside logits, ids and entries."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Hall:
+    """Everything in it but the limits is used by the compute thread only."""
+
+    model: LanguageModel
+    tokenizer: Tokenizer | None
+    context: NoGrad
+    pool: BlockPool
+    sessions: SessionTable
+    limits: Limits
+
+    def new_session(self) -> Session:
+        """Return an empty session that nobody can find yet."""
+        return Session(self.model.new_cache(self.pool))
+
+    def newest_logits(self, session: Session) -> F64:
+        """Return the logits ``[V]`` after the session's newest token, from its stored hidden row."""
+        if session.last_hidden is None:
+            raise RuntimeError("the session has no tokens")
+        return self.model.logits(self.context, session.last_hidden[None])[0]  # type: ignore[no-any-return]
+
+    def check_entries(self, count: int) -> None:
+        """Raise ``InvalidArgument`` if more top entries are asked for than are allowed."""
+        limit = self.limits.max_top_entries
+        if count > limit:
+            raise InvalidArgument(f"top_entries is {count}; 0 to {limit} are allowed", field="top_entries")
+
+    def check_answer_size(self, logit_rows: int, entries: int, tokens: int) -> None:
+        """Raise ``MessageTooLarge`` if an answer with so much in it cannot be sent."""
+        V = self.model.configuration.vocabulary_size
+        # 16 bytes hold an entry (tag, varint id, double), 48 a scored token
+        size = logit_rows * V * 8 + entries * 24 + tokens * 48 + _ANSWER_SLACK
+        limit = self.limits.max_message_bytes
+        if size > limit:
+            raise MessageTooLarge(
+                f"the answer would have about {size} bytes ({logit_rows} rows of {V} logits); {limit} are allowed",
+                answer_bytes=size, max_message_bytes=limit,
+            )

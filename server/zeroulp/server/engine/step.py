@@ -1,0 +1,64 @@
+"""One step: rows of several calls that go through the model together. No bit depends on who shares it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+import numpy as np
+
+from zeroulp.model.composition.segment import Segment
+from zeroulp.model.errors import CallError
+from zeroulp.model.kernels.arrays import F64, I64
+from zeroulp.server.jobs.job import Job, Share
+
+
+class StepBroken(Exception):
+    """A job of the step is not wanted any more."""
+
+    def __init__(self, job: Job, error: CallError) -> None:
+        super().__init__()
+        self.job = job
+        self.error = error
+
+
+class Step:
+    """Shares in the order of their rows."""
+
+    def __init__(self, shares: Sequence[tuple[Job, Share]]) -> None:
+        self.shares = shares
+        ends = np.cumsum([share.rows for _, share in shares])
+        self._starts = [0, *ends.tolist()]
+
+    def check(self) -> None:
+        """Raise ``StepBroken`` if a job is not wanted any more; called between layers."""
+        for job, _ in self.shares:
+            try:
+                job.stop.check()
+            except CallError as error:
+                raise StepBroken(job, error) from None
+
+    @property
+    def segments(self) -> list[Segment]:
+        """Every share's segment."""
+        return [share.segment for _, share in self.shares]
+
+    @property
+    def wanted(self) -> I64:
+        """The step's rows that need logits, ascending."""
+        rows = [
+            np.arange(start + share.first_wanted, start + share.rows, dtype=np.int64)
+            for start, (_, share) in zip(self._starts, self.shares, strict=False)
+        ]
+        return np.concatenate(rows)
+
+    def owner_of_row(self, row: int) -> Job:
+        """Return the job that a row of the step belongs to."""
+        return next(job for (job, _), end in zip(self.shares, self._starts[1:], strict=True) if row < end)
+
+    def results(self, hidden: F64, logits: F64) -> Iterator[tuple[Job, Share, F64, F64]]:
+        """Yield each job with its rows of H ``[rows, D]`` and of the wanted logits ``[wanted, V]``."""
+        taken = 0
+        for start, (job, share) in zip(self._starts, self.shares, strict=False):
+            wanted = logits[taken : taken + share.wanted_rows]
+            yield job, share, hidden[start : start + share.rows], wanted
+            taken += share.wanted_rows

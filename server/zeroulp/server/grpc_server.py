@@ -1,0 +1,74 @@
+"""The gRPC server around an engine: service, health and reflection on one port."""
+
+from __future__ import annotations
+
+from concurrent import futures
+
+import grpc
+import structlog
+from grpc_health.v1 import health, health_pb2, health_pb2_grpc
+from grpc_reflection.v1alpha import reflection
+
+from zeroulp.model.loading import LoadedModel
+from zeroulp.server.engine.engine import Engine
+from zeroulp.server.wire.guard import Guard
+from zeroulp.server.wire.service import DecoderService
+from zeroulp.v1 import decoder_pb2, decoder_pb2_grpc
+
+SERVICE = decoder_pb2.DESCRIPTOR.services_by_name["DecoderService"].full_name
+
+WIRE_THREADS = 96
+"""Every open stream holds one; the engine's own limit on calls is larger, so they queue here first."""
+
+MAX_REQUEST_BYTES = 16 * 1024 * 1024
+"""A request is ids and text; a whole long context of ids takes a few hundred kilobytes."""
+
+
+class PortTaken(Exception):
+    """The address cannot be listened on."""
+
+
+class GrpcServer:
+    """Starts NOT_SERVING; ``serving`` says when it is warm."""
+
+    def __init__(self, engine: Engine, loaded: LoadedModel, listen: str) -> None:
+        self._engine = engine
+        self._health = health.HealthServicer()
+        self._server = grpc.server(
+            futures.ThreadPoolExecutor(WIRE_THREADS, thread_name_prefix="wire"),
+            interceptors=[Guard(structlog.get_logger())],
+            options=[
+                ("grpc.so_reuseport", 0),  # a taken port is an error, not a second server
+                ("grpc.max_receive_message_length", MAX_REQUEST_BYTES),
+                ("grpc.max_send_message_length", engine.limits.max_message_bytes),
+                # clients may ping every 10 s, also between calls
+                ("grpc.http2.min_ping_interval_without_data_ms", 10_000),
+                ("grpc.http2.min_recv_ping_interval_without_data_ms", 5_000),
+                ("grpc.keepalive_permit_without_calls", 1),
+            ],
+        )
+        decoder_pb2_grpc.add_DecoderServiceServicer_to_server(DecoderService(engine, loaded), self._server)
+        health_pb2_grpc.add_HealthServicer_to_server(self._health, self._server)
+        names = (SERVICE, health.SERVICE_NAME, reflection.SERVICE_NAME)
+        reflection.enable_server_reflection(names, self._server)
+        self.serving(False)
+        try:
+            self.port = self._server.add_insecure_port(listen)
+        except RuntimeError as error:
+            raise PortTaken(f"cannot listen on {listen}: the address is taken or not this machine's") from error
+        self._server.start()
+
+    def serving(self, is_serving: bool) -> None:
+        """Tell health watchers whether calls are taken."""
+        status = health_pb2.HealthCheckResponse
+        for service in ("", SERVICE):
+            self._health.set(service, status.SERVING if is_serving else status.NOT_SERVING)
+
+    def drain(self, seconds: float) -> bool:
+        """Refuse new calls, finish those in flight, stop; tell whether all ended in time."""
+        self.serving(False)
+        finished = self._engine.drain(seconds)
+        self._engine.stop()
+        # Outcomes are known by now; this lets the last answers out.
+        self._server.stop(grace=2.0).wait()
+        return finished

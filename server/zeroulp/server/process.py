@@ -1,0 +1,96 @@
+"""The daemon as a process: load, listen, serve, drain."""
+
+from __future__ import annotations
+
+import logging
+import os
+import signal
+import sys
+import threading
+from types import FrameType
+
+import structlog
+from rich.console import Console
+from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
+
+from zeroulp.model.compute_team import ComputeTeam
+from zeroulp.model.context import NoGrad
+from zeroulp.model.loading import LoadedModel, load
+from zeroulp.server.engine.engine import Engine
+from zeroulp.server.engine.limits import Limits
+from zeroulp.server.grpc_server import GrpcServer
+from zeroulp.server.warmup import warm_up
+
+
+class Daemon:
+    """Runs on the main thread, which waits for signals and does no other work."""
+
+    def __init__(self, model: str, listen: str, threads: int, grace: float) -> None:
+        self._model = model
+        self._listen = listen
+        self._threads = threads
+        self._grace = grace
+        self._asked_to_stop = threading.Event()
+        self._dead = threading.Event()
+
+    def run(self) -> int:
+        """Serve until a signal comes; return the exit code. Raises ``ModelRefused`` or ``PortTaken``."""
+        configure_logging()
+        log = structlog.get_logger()
+        loaded = load_with_progress(self._model)
+        log.info("loaded", model=loaded.name, seconds=round(loaded.seconds, 3), file_bytes=loaded.file_bytes,
+                 memory_bytes=loaded.model.parameters.nbytes)
+        if loaded.text_refused is not None:
+            log.warning("token ids only", reason=loaded.text_refused)
+        team = ComputeTeam(self._threads)
+        engine = Engine(loaded.model, loaded.tokenizer, Limits(), team)
+        server = GrpcServer(engine, loaded, self._listen)
+        engine.on_death = lambda: self._on_death(server)
+        for number in (signal.SIGTERM, signal.SIGINT):
+            signal.signal(number, self._on_signal)
+        host = self._listen.rsplit(":", 1)[0]
+        print(f"zeroulp listening on {host}:{server.port}", flush=True)
+        warm_up(loaded.model, NoGrad(team))
+        server.serving(True)
+        parameters = loaded.model.parameters
+        print(f"zeroulp ready: model {loaded.name}, {parameters.count} parameters, {parameters.nbytes} bytes, "
+              f"{self._threads} threads", flush=True)
+        self._asked_to_stop.wait()
+        log.info("draining", grace_seconds=self._grace)
+        finished = server.drain(self._grace)
+        log.info("stopped", all_calls_finished=finished)
+        return 1 if self._dead.is_set() else 0
+
+    def _on_death(self, server: GrpcServer) -> None:
+        server.serving(False)
+        self._dead.set()
+        self._asked_to_stop.set()
+
+    def _on_signal(self, number: int, frame: FrameType | None) -> None:
+        if self._asked_to_stop.is_set():
+            # Asked twice: whoever asks does not want to wait for calls in flight.
+            os._exit(128 + number)
+        self._asked_to_stop.set()
+
+
+def configure_logging() -> None:
+    """Write JSON lines to stderr."""
+    structlog.configure(
+        processors=[
+            structlog.contextvars.merge_contextvars,
+            structlog.processors.add_log_level,
+            structlog.processors.TimeStamper(fmt="iso", utc=True),
+            structlog.processors.dict_tracebacks,
+            structlog.processors.JSONRenderer(),
+        ],
+        wrapper_class=structlog.make_filtering_bound_logger(logging.INFO),
+        logger_factory=structlog.WriteLoggerFactory(sys.stderr),
+    )
+
+
+def load_with_progress(model: str) -> LoadedModel:
+    """Load a model with a bar on stderr, where that is a terminal."""
+    columns = TextColumn("loading {task.description}"), BarColumn(), TextColumn("{task.completed}/{task.total} parameters")
+    with Progress(*columns, TimeElapsedColumn(), console=Console(stderr=True), transient=True) as progress:
+        task = progress.add_task(model, total=None)
+        return load(model, lambda done, total: progress.update(task, completed=done, total=total))

@@ -1,0 +1,1 @@
+"""The gRPC side: messages to plain calls and back, errors to statuses."""

@@ -1,0 +1,86 @@
+"""GetModel's answer."""
+
+from __future__ import annotations
+
+import functools
+import threading
+from importlib.metadata import version
+
+from zeroulp.model.kernels.cache_rows import BLOCK
+from zeroulp.model.loading import LoadedModel
+from zeroulp.model.packing import PackedMatrix
+from zeroulp.model.parameters import Parameter
+from zeroulp.server.engine.limits import Limits
+from zeroulp.v1 import decoder_pb2 as pb
+
+ARITHMETIC_VERSION = 1
+
+
+class ModelCard:
+    """Made when it is first asked for: the digest reads every parameter."""
+
+    def __init__(self, loaded: LoadedModel, limits: Limits) -> None:
+        self._loaded = loaded
+        self._limits = limits
+        self._lock = threading.Lock()
+
+    def response(self) -> pb.GetModelResponse:
+        """Return the answer."""
+        with self._lock:
+            return self._response
+
+    @functools.cached_property
+    def _response(self) -> pb.GetModelResponse:
+        loaded, parameters = self._loaded, self._loaded.model.parameters
+        tokenizer = loaded.tokenizer
+        return pb.GetModelResponse(
+            name=loaded.name,
+            configuration=self._configuration(),
+            parameters=[_parameter(node) for node in parameters.values()],
+            parameter_count=parameters.count,
+            parameter_bytes=parameters.nbytes,
+            parameters_digest=parameters.digest(),
+            arithmetic_version=ARITHMETIC_VERSION,
+            tokenizer_kind=tokenizer.kind if tokenizer is not None else "none",
+            end_token_ids=sorted(tokenizer.end_ids) if tokenizer is not None else (),
+            chat_template=loaded.chat_source,
+            limits=self._limits_message(),
+            server_version=version("zeroulp"),
+        )
+
+    def _configuration(self) -> pb.ModelConfiguration:
+        c = self._loaded.model.configuration
+        return pb.ModelConfiguration(
+            vocabulary_size=c.vocabulary_size,
+            model_width=c.model_width,
+            heads=c.heads,
+            kv_heads=c.kv_heads,
+            feed_forward_width=c.feed_forward_width,
+            layers=c.layers,
+            max_positions=c.max_positions,
+            rope_base=c.rope_base,
+            rms_epsilon=c.rms_epsilon,
+            context_window=c.context_window,
+        )
+
+    def _limits_message(self) -> pb.Limits:
+        limits = self._limits
+        return pb.Limits(
+            max_positions=self._loaded.model.configuration.max_positions,
+            max_sessions=limits.max_sessions,
+            max_queued_calls=limits.max_calls,
+            max_message_bytes=limits.max_message_bytes,
+            cache_bytes=limits.cache_bytes,
+            cache_block_positions=BLOCK,
+            max_top_entries=limits.max_top_entries,
+            max_stop_strings=limits.max_stop_strings,
+            max_stop_bytes=limits.max_stop_bytes,
+            max_score_sequences=limits.max_score_sequences,
+            generate_ahead_tokens=limits.generate_ahead,
+            max_waiting_per_session=limits.max_waiting_per_session,
+        )
+
+
+def _parameter(node: Parameter) -> pb.ParameterInfo:
+    storage = node.stored.storage if isinstance(node.stored, PackedMatrix) else "f64"
+    return pb.ParameterInfo(name=node.name, shape=node.shape, storage=storage)
