@@ -4,6 +4,8 @@ PYTHON ?= python3
 MODEL ?= smollm2-135m
 LISTEN ?= 127.0.0.1:50051
 THREADS ?=
+# Options of the benchmark, such as --peer-python PATH for a Python that has torch and transformers.
+BENCH ?=
 
 PULLABLE := smollm2-135m
 BIN := .venv/bin
@@ -54,7 +56,7 @@ serve: $(SERVER) $(if $(filter $(PULLABLE),$(MODEL)),pull)  ## run the daemon: M
 	$(BIN)/zeroulp serve --model "$(MODEL)" --listen "$(LISTEN)" $(if $(THREADS),--threads "$(THREADS)")
 
 bench: $(DEV) pull  ## measure decode and prefill
-	$(BIN)/python tests/benchmarks/bench.py
+	$(BIN)/python tests/benchmarks/bench.py $(BENCH)
 
 pull: $(SERVER)  ## fetch the real model into the user's cache folder
 	$(BIN)/zeroulp pull $(PULLABLE)

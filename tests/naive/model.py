@@ -1,10 +1,14 @@
-"""A scalar full forward, term by term from the definition: lists of floats and the math module only."""
+"""A scalar full forward, term by term from the definition, on lists of floats.
+
+The elementary functions are MPFR's, correctly rounded: the C library's would give other bits.
+"""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
 
+from naive import elementary
 from zeroulp.model.configuration import Configuration
 
 Row = list[float]
@@ -27,7 +31,7 @@ def rms_norm(x: Row, gain: Row, epsilon: float) -> Row:
     total = 0.0
     for value in x:
         total = total + value * value
-    inverse = math.exp(math.log(total / len(x) + epsilon) * -0.5)
+    inverse = elementary.exp(elementary.log(total / len(x) + epsilon) * -0.5)
     return [(value * inverse) * g for value, g in zip(x, gain, strict=True)]
 
 
@@ -35,17 +39,17 @@ def rope(x: Row, position: int, base: float, h: int) -> Row:
     out = []
     for start in range(0, len(x), h):
         for p in range(h // 2):
-            angle = position * math.pow(base, -2 * p / h)
+            angle = position * elementary.power(base, -2 * p / h)
             left, right = x[start + 2 * p], x[start + 2 * p + 1]
-            out.append(left * math.cos(angle) - right * math.sin(angle) + 0.0)
-            out.append(left * math.sin(angle) + right * math.cos(angle) + 0.0)
+            out.append(left * elementary.cos(angle) - right * elementary.sin(angle) + 0.0)
+            out.append(left * elementary.sin(angle) + right * elementary.cos(angle) + 0.0)
     return out
 
 
 def softmax(s: Row) -> Row:
     m = max(s)
     first = s.index(m)
-    e = [math.exp(value - m) for value in s]
+    e = [elementary.exp(value - m) for value in s]
     tail = 0.0
     for j, value in enumerate(e):
         if j != first:
@@ -75,8 +79,8 @@ def attend(c: Configuration, q: Row, keys: Matrix, values: Matrix, first: int) -
 
 def silu(g: float) -> float:
     if g >= 0.0:
-        return g * (1.0 / (1.0 + math.exp(-g)))
-    e = math.exp(g)
+        return g * (1.0 / (1.0 + elementary.exp(-g)))
+    e = elementary.exp(g)
     return g * (e / (1.0 + e))
 
 
@@ -124,6 +128,6 @@ def mean_nll(logits: Matrix, targets: Sequence[int]) -> float:
         tail = 0.0
         for v, value in enumerate(z):
             if v != first:
-                tail = tail + math.exp(value - m)
-        total = total + ((m - z[target]) + math.log1p(tail))
+                tail = tail + elementary.exp(value - m)
+        total = total + ((m - z[target]) + elementary.log1p(tail))
     return total / len(targets)

@@ -10,6 +10,7 @@ from contextlib import contextmanager
 from zeroulp.model.kernels.arrays import I64
 from zeroulp.model.kernels.team import ASLEEP, help_out, new_control
 
+
 class ComputeTeam:
     """``threads - 1`` helpers beside the calling thread; results do not depend on their number.
 
@@ -26,7 +27,9 @@ class ComputeTeam:
         self._lock = threading.Lock()
         for index in range(threads - 1):
             arguments = (self.control, self._awake, self._closed)
-            threading.Thread(target=_help, args=arguments, name=f"compute-helper-{index}", daemon=True).start()
+            threading.Thread(
+                target=_help, args=arguments, name=f"compute-helper-{index}", daemon=True
+            ).start()
         weakref.finalize(self, _dismiss, self._awake, self._closed)
 
     @contextmanager

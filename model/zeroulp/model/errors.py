@@ -31,7 +31,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import Any, ClassVar
 
 
 @dataclass(frozen=True, slots=True)
@@ -161,8 +161,10 @@ class NonFinite(CallError):
 
     def __init__(self, layer: int | None, stage: str, row: int) -> None:
         place = stage if layer is None else f"layer {layer}, {stage}"
-        where = {} if layer is None else {"layer": layer}
-        super().__init__(f"a value that is not finite appeared in {place}; nothing was committed", stage=stage, **where)
+        where: dict[str, Any] = {} if layer is None else {"layer": layer}
+        super().__init__(
+            f"a value that is not finite appeared in {place}; nothing was committed", stage=stage, **where
+        )
         self.row = row
         """Row of the step, which belongs to one of its segments."""
 

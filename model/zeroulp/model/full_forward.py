@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-
 from zeroulp.model.cache.pool import BlockPool, blocks_for
 from zeroulp.model.cache.transaction import Transaction
 from zeroulp.model.composition.language_model import LanguageModel

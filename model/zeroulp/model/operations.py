@@ -5,6 +5,8 @@ Knows no layers and no caches. Results are in the context's workspace; inputs ar
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import numpy as np
 
 from zeroulp.model.context import NoGrad
@@ -21,23 +23,25 @@ def embedding(table: Parameter, ids: I64) -> F64:
 
 
 def linear(context: NoGrad, x: F64, *weights: Parameter) -> list[F64]:
-    """Return ``x [rows, in] * weight [in, out]`` for each of the weights."""
-    packed = context.workspace.rows(*x.shape)
-    shared.pack_rows(context.team.control, x, packed)
-    return [_product(context, x, packed, weight, context.workspace.rows(len(x), weight.shape[1])) for weight in weights]
+    """Return ``x [rows, in] * weight [in, out]`` for each of up to three weights."""
+    results = [context.workspace.rows(len(x), weight.shape[1]) for weight in weights]
+    _products(context, x, context.workspace.rows(*x.shape), weights, results)
+    return results
 
 
 def tied_logits(context: NoGrad, hidden: F64, table: Parameter) -> F64:
     """Return ``hidden [rows, D]`` times the transpose of the table ``[V, D]``, in memory of its own."""
-    packed = np.empty_like(hidden)
-    shared.pack_rows(context.team.control, hidden, packed)
-    return _product(context, hidden, packed, table, np.empty((len(hidden), table.shape[0])))
+    z = np.empty((len(hidden), table.shape[0]))
+    _products(context, hidden, np.empty_like(hidden), [table], [z])
+    return z
 
 
-def _product(context: NoGrad, x: F64, packed: F64, weight: Parameter, y: F64) -> F64:
-    matrix = weight.matrix
-    shared.linear(context.team.control, x, packed, matrix.panels, matrix.depth, matrix.width, y)
-    return y
+def _products(
+    context: NoGrad, x: F64, packed: F64, weights: Sequence[Parameter], results: Sequence[F64]
+) -> None:
+    control = context.team.control
+    shared.pack_rows(control, x, packed)
+    shared.linear(control, x, packed, [(w.matrix.panels, w.matrix.width) for w in weights], results)
 
 
 def rms_norm(context: NoGrad, x: F64, gain: Parameter, epsilon: float) -> F64:

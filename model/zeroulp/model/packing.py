@@ -9,16 +9,20 @@ import numpy as np
 from numpy.typing import DTypeLike, NDArray
 
 from zeroulp.model.kernels.arrays import F64, Panels
-from zeroulp.model.kernels.tile import LANES
+from zeroulp.model.kernels.lookup import widen_panels
+from zeroulp.model.kernels.vectors import LANES
 
 CACHE_LINE = 64
+
+_NAMES = {"float64": "f64", "float32": "f32", "uint16": "bf16", "uint32": "q4_1", "int32": "q8_0"}
 
 
 @dataclass(frozen=True, slots=True)
 class PackedMatrix:
-    """Weights ``[depth, width]`` as panels ``[ceil(width / LANES), depth, LANES]``, flat; the padding is zero.
+    """Weights ``[depth, width]`` as panels ``[ceil(width / LANES), depth, LANES]``, flat.
 
-    The dtype is the storage: float64, float32, or uint16 for bfloat16. Widening gives the same values back.
+    The padding is zero. The dtype is the storage: float64, float32, or uint16 for bfloat16. Widening gives
+    the same values back.
     """
 
     depth: int
@@ -33,11 +37,13 @@ class PackedMatrix:
     @property
     def storage(self) -> str:
         """The storage format's name."""
-        return "bf16" if self.panels.dtype == np.uint16 else f"f{8 * self.panels.itemsize}"
+        return _NAMES[self.panels.dtype.name]
 
     def unpack(self) -> F64:
         """Return the values ``[depth, width]``."""
-        wide = widen(self.panels).reshape(-1, self.depth, LANES)  # [panels, depth, LANES]
+        count = -(-self.width // LANES)
+        wide = np.empty((count, self.depth, LANES))  # [panels, depth, LANES]
+        widen_panels(self.panels, self.depth, wide.reshape(-1))
         rows = wide.transpose(1, 0, 2).reshape(self.depth, -1)  # [depth, padded width]
         return np.ascontiguousarray(rows[:, : self.width])
 
@@ -70,13 +76,6 @@ def narrowest(values: NDArray[Any]) -> Panels:
     if not np.any(bits & 0xFFFF):
         return (bits >> 16).astype(np.uint16)
     return values
-
-
-def widen(stored: Panels) -> F64:
-    """Return stored values as float64, exactly."""
-    if stored.dtype == np.uint16:
-        return (stored.astype(np.uint32) << 16).view(np.float32).astype(np.float64)
-    return stored.astype(np.float64)
 
 
 def aligned_zeros(size: int, dtype: DTypeLike) -> NDArray[Any]:

@@ -17,27 +17,41 @@ from zeroulp.model.packing import PackedMatrix, pack
 TABLE = "token_embedding.weight"
 
 
+Values = NDArray[Any] | PackedMatrix
+"""What a parameter is made from: values, or a matrix that is packed already (the table as ``[D, V]``)."""
+
+
+def shape_of(name: str, values: Values) -> tuple[int, ...]:
+    """Return the shape that a parameter of these values has."""
+    if not isinstance(values, PackedMatrix):
+        return values.shape
+    return (values.width, values.depth) if name == TABLE else (values.depth, values.width)
+
+
 class Parameter:
     """One learned tensor. The object is its identity; ``revision`` counts the values it has held."""
 
     __slots__ = ("name", "revision", "shape", "stored")
 
-    def __init__(self, name: str, values: NDArray[Any]) -> None:
+    def __init__(self, name: str, values: Values) -> None:
         self.name = name
-        self.shape: tuple[int, ...] = values.shape
+        self.shape = shape_of(name, values)
         self.revision = 0
         self.stored = self._store(values)
 
-    def _store(self, values: NDArray[Any]) -> PackedMatrix | F64:
+    def _store(self, values: Values) -> PackedMatrix | F64:
+        if isinstance(values, PackedMatrix):
+            return values
         if values.ndim == 1:
             return values.astype(np.float64)
         # The table is looked up by row and multiplied transposed: its panels run over the vocabulary.
         return pack(values.T if self.name == TABLE else values)
 
-    def set_value(self, values: NDArray[Any]) -> None:
+    def set_value(self, values: Values) -> None:
         """Replace the values; everything that was bound to the earlier revision becomes stale."""
-        if values.shape != self.shape:
-            raise ValueError(f"{self.name}: shape {values.shape} given, {self.shape} is allowed")
+        shape = shape_of(self.name, values)
+        if shape != self.shape:
+            raise ValueError(f"{self.name}: shape {shape} given, {self.shape} is allowed")
         self.stored = self._store(values)
         self.revision += 1
 
@@ -76,13 +90,14 @@ class Parameter:
 class ParameterInventory(Mapping[str, Parameter]):
     """All parameters of one model by name, in initialisation order; the tied table stands once."""
 
-    def __init__(self, configuration: Configuration, values: Iterable[tuple[str, NDArray[Any]]]) -> None:
+    def __init__(self, configuration: Configuration, values: Iterable[tuple[str, Values]]) -> None:
         shapes = configuration.parameter_shapes()
         self._nodes: dict[str, Parameter] = {}
-        for name, array in values:
-            if shapes.get(name) != array.shape:
-                raise UnsupportedModel(f"parameter {name}: shape {array.shape}, expected {shapes.get(name)}")
-            self._nodes[name] = Parameter(name, array)
+        for name, given in values:
+            node = Parameter(name, given)
+            if shapes.get(name) != node.shape:
+                raise UnsupportedModel(f"parameter {name}: shape {node.shape}, expected {shapes.get(name)}")
+            self._nodes[name] = node
         missing = [name for name in shapes if name not in self._nodes]
         if missing:
             raise UnsupportedModel(f"parameter {missing[0]} is missing ({len(missing)} in all)")

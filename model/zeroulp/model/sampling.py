@@ -1,4 +1,7 @@
-"""Drawing a token: a function of logits, parameters, seed, position and the tokens before, and of nothing else."""
+"""Drawing a token: a function of logits, parameters, seed, position and the tokens before.
+
+It depends on nothing else.
+"""
 
 from __future__ import annotations
 
@@ -9,7 +12,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from zeroulp.model.errors import InvalidArgument
+from zeroulp.model.errors import InvalidArgument, NonFinite
 from zeroulp.model.initialisation import keyed_unit
 from zeroulp.model.kernels.arrays import F64, I64
 from zeroulp.model.kernels.sampling import draw_ascending, nucleus, tempered
@@ -45,7 +48,9 @@ class SamplingParameters:
 
     def _require(self, name: str, holds: bool, rule: str) -> None:
         if not holds:
-            raise InvalidArgument(f"{name} is {getattr(self, name)}; it must be {rule}", field=f"sampling.{name}")
+            raise InvalidArgument(
+                f"{name} is {getattr(self, name)}; it must be {rule}", field=f"sampling.{name}"
+            )
 
     @property
     def greedy(self) -> bool:
@@ -58,9 +63,12 @@ def draw(z: F64, parameters: SamplingParameters, seed: int, tokens: Sequence[int
 
     ``tokens`` are all tokens before it, those from ``start`` on were generated. In order: penalties,
     temperature, top-k, min-p, top-p, then one draw keyed by seed and position against the kept weights'
-    ascending cumulative sums (ids ascending).
+    ascending cumulative sums (ids ascending). Raises ``NonFinite`` if a penalty overflows.
     """
     z = penalised(z, parameters, tokens, start)
+    if not np.isfinite(z).all():
+        # no order is left to draw by: a maximum that is infinite makes every weight NaN
+        raise NonFinite(None, "penalties", 0)
     if parameters.greedy:
         return int(np.argmax(z))  # numpy returns the first of equal maxima
     weights = np.empty_like(z)
@@ -80,13 +88,14 @@ def penalised(z: F64, parameters: SamplingParameters, tokens: Sequence[int], sta
     if not repeats and not subtracts:
         return z
     z = z.copy()
-    if repeats:
-        seen = np.unique(np.array(tokens, np.int64))
-        penalty = parameters.repetition_penalty
-        z[seen] = np.where(z[seen] > 0.0, z[seen] / penalty, z[seen] * penalty)
-    if subtracts:
-        for token, count in Counter(tokens[start:]).items():
-            z[token] -= parameters.presence_penalty + parameters.frequency_penalty * count
+    with np.errstate(over="ignore", invalid="ignore"):  # ``draw`` looks for what is not finite
+        if repeats:
+            seen = np.unique(np.array(tokens, np.int64))
+            penalty = parameters.repetition_penalty
+            z[seen] = np.where(z[seen] > 0.0, z[seen] / penalty, z[seen] * penalty)
+        if subtracts:
+            for token, count in Counter(tokens[start:]).items():
+                z[token] -= parameters.presence_penalty + parameters.frequency_penalty * count
     return z
 
 

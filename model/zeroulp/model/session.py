@@ -12,7 +12,10 @@ from zeroulp.model.work import Work
 
 @dataclass(slots=True, eq=False)
 class Session:
-    """Owned by the compute thread. Invariant: ``len(tokens) == cache.length == total_work.token_forwards``."""
+    """Owned by the compute thread.
+
+    Invariant: ``len(tokens) == cache.length == total_work.token_forwards``.
+    """
 
     cache: SequenceCache
     tokens: list[int] = field(default_factory=list)
@@ -38,5 +41,6 @@ class Session:
         """Raise ``RuntimeError`` unless tokens, cache and counters agree."""
         if not len(self.tokens) == self.cache.length == self.total_work.token_forwards <= self.cache.capacity:
             raise RuntimeError(
-                f"{len(self.tokens)} tokens, {self.cache.length} rows, {self.total_work.token_forwards} forwards"
+                f"{len(self.tokens)} tokens, {self.cache.length} rows, "
+                f"{self.total_work.token_forwards} forwards"
             )

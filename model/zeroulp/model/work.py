@@ -33,7 +33,9 @@ class Work:
         return Work(*(getattr(self, f.name) + getattr(other, f.name) for f in fields(self)))
 
 
-def work_of(configuration: Configuration, first: int, count: int, *, prefill: bool, cached: bool = True) -> Work:
+def work_of(
+    configuration: Configuration, first: int, count: int, *, prefill: bool, cached: bool = True
+) -> Work:
     """Return the work of ``count`` tokens from position ``first`` in all layers.
 
     ``cached`` tells whether rows are appended to a session's cache; a full forward appends none.

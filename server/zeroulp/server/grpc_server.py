@@ -55,7 +55,9 @@ class GrpcServer:
         try:
             self.port = self._server.add_insecure_port(listen)
         except RuntimeError as error:
-            raise PortTaken(f"cannot listen on {listen}: the address is taken or not this machine's") from error
+            raise PortTaken(
+                f"cannot listen on {listen}: the address is taken or not this machine's"
+            ) from error
         self._server.start()
 
     def serving(self, is_serving: bool) -> None:

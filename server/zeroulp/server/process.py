@@ -38,8 +38,13 @@ class Daemon:
         configure_logging()
         log = structlog.get_logger()
         loaded = load_with_progress(self._model)
-        log.info("loaded", model=loaded.name, seconds=round(loaded.seconds, 3), file_bytes=loaded.file_bytes,
-                 memory_bytes=loaded.model.parameters.nbytes)
+        log.info(
+            "loaded",
+            model=loaded.name,
+            seconds=round(loaded.seconds, 3),
+            file_bytes=loaded.file_bytes,
+            memory_bytes=loaded.model.parameters.nbytes,
+        )
         if loaded.text_refused is not None:
             log.warning("token ids only", reason=loaded.text_refused)
         team = ComputeTeam(self._threads)
@@ -53,8 +58,11 @@ class Daemon:
         warm_up(loaded.model, NoGrad(team))
         server.serving(True)
         parameters = loaded.model.parameters
-        print(f"zeroulp ready: model {loaded.name}, {parameters.count} parameters, {parameters.nbytes} bytes, "
-              f"{self._threads} threads", flush=True)
+        print(
+            f"zeroulp ready: model {loaded.name}, {parameters.count} parameters, {parameters.nbytes} bytes, "
+            f"{self._threads} threads",
+            flush=True,
+        )
         self._asked_to_stop.wait()
         log.info("draining", grace_seconds=self._grace)
         finished = server.drain(self._grace)
@@ -90,7 +98,11 @@ def configure_logging() -> None:
 
 def load_with_progress(model: str) -> LoadedModel:
     """Load a model with a bar on stderr, where that is a terminal."""
-    columns = TextColumn("loading {task.description}"), BarColumn(), TextColumn("{task.completed}/{task.total} parameters")
+    columns = (
+        TextColumn("loading {task.description}"),
+        BarColumn(),
+        TextColumn("{task.completed}/{task.total} parameters"),
+    )
     with Progress(*columns, TimeElapsedColumn(), console=Console(stderr=True), transient=True) as progress:
         task = progress.add_task(model, total=None)
         return load(model, lambda done, total: progress.update(task, completed=done, total=total))

@@ -1,7 +1,5 @@
 """A daemon without a model: canned arithmetic, real gRPC, and faults on demand."""
 
-# ruff: noqa: N802 (gRPC names the methods)
-
 from __future__ import annotations
 
 import itertools

@@ -42,7 +42,8 @@ class LayerCache:
         sequence = self.sequence
         if not sequence.length <= first <= first + len(keys) <= sequence.capacity:
             raise RuntimeError(
-                f"rows {first}..{first + len(keys)} lie outside the reserved {sequence.length}..{sequence.capacity}"
+                f"rows {first}..{first + len(keys)} lie outside the reserved "
+                f"{sequence.length}..{sequence.capacity}"
             )
         store_rows(keys, values, first, sequence.table, *self.blocks)
         return Ticket(self, sequence.length, first, len(keys))

@@ -8,7 +8,7 @@ from zeroulp.model.configuration import Configuration
 from zeroulp.model.errors import CacheBudget
 from zeroulp.model.kernels.arrays import F64
 from zeroulp.model.kernels.cache_rows import BLOCK, layer_blocks
-from zeroulp.model.kernels.tile import LANES
+from zeroulp.model.kernels.vectors import LANES
 
 
 def block_bytes(configuration: Configuration) -> int:
@@ -56,8 +56,11 @@ class BlockPool:
         """Take ``count`` blocks; raises ``CacheBudget`` and takes none when fewer are free."""
         if not self.can_allocate(count):
             raise CacheBudget(
-                f"the call needs {count} cache blocks of {BLOCK} positions, {self.free} of {self.capacity} are free",
-                needed_blocks=count, free_blocks=self.free, capacity_blocks=self.capacity,
+                f"the call needs {count} cache blocks of {BLOCK} positions, "
+                f"{self.free} of {self.capacity} are free",
+                needed_blocks=count,
+                free_blocks=self.free,
+                capacity_blocks=self.capacity,
             )
         return [self._free.pop() for _ in range(count)]
 

@@ -23,6 +23,7 @@ class SequenceCache:
         self.length = 0
         self.table: I64 = np.empty(0, np.int64)
         self.layers = [LayerCache(self, index) for index in range(layers)]
+        self._parameters = parameters
         self._bound_to = parameters.revisions()
 
     @property
@@ -40,10 +41,18 @@ class SequenceCache:
         for node, revision in self._bound_to:
             if node.revision != revision:
                 raise ParametersChanged(
-                    f"parameter {node.name} is at revision {node.revision}, the session was built at {revision}; "
-                    "open a new session and prefill its tokens",
+                    f"parameter {node.name} is at revision {node.revision}, "
+                    f"the session was built at {revision}; open a new session and prefill its tokens",
                     parameter=node.name,
                 )
+
+    def check_owner(self, parameters: ParameterInventory) -> None:
+        """Raise ``ParametersChanged`` if these are not the nodes that the cache is bound to.
+
+        Equal values in another model are other nodes.
+        """
+        if parameters is not self._parameters:
+            raise ParametersChanged("the cache belongs to another model; its rows are not this one's")
 
     def missing_blocks(self, count: int) -> int:
         """Return how many more blocks ``count`` further rows need."""

@@ -43,15 +43,23 @@ class Transaction:
 
     def commit(self) -> None:
         """Publish every layer's rows; raises and publishes nothing if a ticket does not fit its cache."""
+        if not self._open:
+            raise RuntimeError("the transaction is over: its rows may have been written over since")
         self.cache.check_parameters()
         for layer, tickets in zip(self.cache.layers, self._tickets, strict=True):
             expected = self.start
             for ticket in tickets:
-                if ticket.layer is not layer or ticket.committed != self.cache.length or ticket.first != expected:
+                if (
+                    ticket.layer is not layer
+                    or ticket.committed != self.cache.length
+                    or ticket.first != expected
+                ):
                     raise RuntimeError(f"layer {layer.index}: a ticket targets another cache or position")
                 expected += ticket.count
             if expected != self.start + self.count:
-                raise RuntimeError(f"layer {layer.index}: {expected - self.start} of {self.count} rows prepared")
+                raise RuntimeError(
+                    f"layer {layer.index}: {expected - self.start} of {self.count} rows prepared"
+                )
         self.cache.publish(self.count)
         self._open = False
 
@@ -64,5 +72,7 @@ class Transaction:
     def __enter__(self) -> Transaction:
         return self
 
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
         self.rollback()

@@ -35,7 +35,10 @@ class DecoderBackbone:
         ``NonFinite``, with no row published.
         """
         positions = np.concatenate([segment.positions for segment in segments])  # [rows]
-        turns = np.empty((positions.size, self.frequencies.size)), np.empty((positions.size, self.frequencies.size))
+        turns = (
+            np.empty((positions.size, self.frequencies.size)),
+            np.empty((positions.size, self.frequencies.size)),
+        )
         rope_turns(positions, self.frequencies, *turns)  # each [rows, head_width / 2]
         for block in self.blocks:
             context.check()

@@ -44,7 +44,9 @@ class Block:
         context.observe(self.layer, "ffn_residual", x)
         return x
 
-    def _attention_branch(self, context: NoGrad, x: F64, turns: tuple[F64, F64], segments: Sequence[Segment]) -> F64:
+    def _attention_branch(
+        self, context: NoGrad, x: F64, turns: tuple[F64, F64], segments: Sequence[Segment]
+    ) -> F64:
         h = operations.rms_norm(context, x, self.attention_norm, self.epsilon)
         context.observe(self.layer, "attention_norm", h)
         # q [rows, heads * head_width], k and v [rows, kv_width]
@@ -70,8 +72,16 @@ class Block:
             cache = segment.transaction.cache.layers[self.layer]
             ticket = cache.prepare(int(segment.positions[0]), k[rows], v[rows])
             segment.transaction.add(ticket)
-            finite = attention(context.team.control, q[rows], segment.first, segment.last, cache.sequence.table,
-                               *cache.blocks, self.scale, mixed[rows])
+            finite = attention(
+                context.team.control,
+                q[rows],
+                segment.first,
+                segment.last,
+                cache.sequence.table,
+                *cache.blocks,
+                self.scale,
+                mixed[rows],
+            )
             if not finite:
                 # An infinite score can vanish in the softmax; a poisoned row cannot pass unseen.
                 mixed[rows] = np.nan

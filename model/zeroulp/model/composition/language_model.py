@@ -46,7 +46,9 @@ class LanguageModel:
             if not 0 <= token < V:
                 raise TokenOutOfRange(
                     f"{field}[{index}] is {token}; the vocabulary has the ids 0 to {V - 1}",
-                    field=f"{field}[{index}]", token=token, vocabulary_size=V,
+                    field=f"{field}[{index}]",
+                    token=token,
+                    vocabulary_size=V,
                 )
         return np.array(ids, np.int64)
 
@@ -55,12 +57,21 @@ class LanguageModel:
         limit = self.configuration.max_positions
         if position + count > limit:
             raise ContextFull(
-                f"{count} tokens from position {position} end at {position + count}; the model has {limit} positions",
-                field=field, requested_positions=position + count, max_positions=limit,
+                f"{count} tokens from position {position} end at {position + count}; "
+                f"the model has {limit} positions",
+                field=field,
+                requested_positions=position + count,
+                max_positions=limit,
             )
 
     def forward(self, context: NoGrad, segments: Sequence[Segment]) -> F64:
-        """Return ``H [rows, D]`` for all segments' rows; raises ``NonFinite``, with no row published."""
+        """Return ``H [rows, D]`` for all segments' rows.
+
+        Raises ``ParametersChanged`` for a cache of another model before any block runs, and ``NonFinite``,
+        with no row published.
+        """
+        for segment in segments:
+            segment.transaction.cache.check_owner(self.parameters)
         x = self.encoder.encode(np.concatenate([segment.ids for segment in segments]))  # [rows, D]
         require_finite(None, "embedding", x)
         context.observe(None, "embedding", x)

@@ -18,7 +18,7 @@ def _address(context: Any, builder: ir.IRBuilder, array: Any, value: ir.Value, i
     return builder.gep(context.make_array(array)(context, builder, value).data, [index])
 
 
-@intrinsic  # type: ignore[untyped-decorator]
+@intrinsic
 def atomic_load(typing: Any, array: Any, index: Any) -> Any:
     """Return ``array[index]``."""
 
@@ -28,7 +28,7 @@ def atomic_load(typing: Any, array: Any, index: Any) -> Any:
     return types.int64(array, types.intp), codegen
 
 
-@intrinsic  # type: ignore[untyped-decorator]
+@intrinsic
 def atomic_store(typing: Any, array: Any, index: Any, value: Any) -> Any:
     """Set ``array[index] = value``."""
 
@@ -39,7 +39,7 @@ def atomic_store(typing: Any, array: Any, index: Any, value: Any) -> Any:
     return types.void(array, types.intp, types.int64), codegen
 
 
-@intrinsic  # type: ignore[untyped-decorator]
+@intrinsic
 def atomic_add(typing: Any, array: Any, index: Any, value: Any) -> Any:
     """Add to ``array[index]`` and return what it was before."""
 
@@ -49,7 +49,7 @@ def atomic_add(typing: Any, array: Any, index: Any, value: Any) -> Any:
     return types.int64(array, types.intp, types.int64), codegen
 
 
-@intrinsic  # type: ignore[untyped-decorator]
+@intrinsic
 def atomic_exchange_if(typing: Any, array: Any, index: Any, expected: Any, value: Any) -> Any:
     """Set ``array[index] = value`` if it is ``expected``; tell whether it was."""
 
@@ -60,7 +60,7 @@ def atomic_exchange_if(typing: Any, array: Any, index: Any, expected: Any, value
     return types.boolean(array, types.intp, types.int64, types.int64), codegen
 
 
-@intrinsic  # type: ignore[untyped-decorator]
+@intrinsic
 def pointer_at(typing: Any, address: Any) -> Any:
     """Return an integer address as a pointer, for ``carray``."""
 
@@ -70,7 +70,7 @@ def pointer_at(typing: Any, address: Any) -> Any:
     return types.voidptr(types.int64), codegen
 
 
-@intrinsic  # type: ignore[untyped-decorator]
+@intrinsic
 def float_bits(typing: Any, value: Any) -> Any:
     """Return the bits of an f64 as an int64."""
 
@@ -80,7 +80,7 @@ def float_bits(typing: Any, value: Any) -> Any:
     return types.int64(types.float64), codegen
 
 
-@intrinsic  # type: ignore[untyped-decorator]
+@intrinsic
 def bits_float(typing: Any, bits: Any) -> Any:
     """Return the f64 whose bits an int64 holds."""
 
@@ -90,7 +90,7 @@ def bits_float(typing: Any, bits: Any) -> Any:
     return types.float64(types.int64), codegen
 
 
-@intrinsic  # type: ignore[untyped-decorator]
+@intrinsic
 def call_part(typing: Any, row: Any, part: Any) -> Any:
     """Call the code whose address is ``row[0]`` with the row's address and a part number."""
 

@@ -14,15 +14,28 @@ from zeroulp.model.kernels.cache_rows import BLOCK
 from zeroulp.model.kernels.jit import kernel
 from zeroulp.model.kernels.lanes import scale_and_maximum
 from zeroulp.model.kernels.softmax import exponentials_below
-from zeroulp.model.kernels.tile import LANES, tile
+from zeroulp.model.kernels.tile import tile
+from zeroulp.model.kernels.vectors import LANES
 
 TILE_ROWS = 4
 """Query rows that share one pass over the keys."""
 
 
 @kernel
-def _rows_by_panel(rows: int, x: F64, x_at: int, x_step: int, x_k: int, w: F64, w_at: int, w_step: int, depth: int,
-                   out: F64, out_at: int, out_step: int) -> None:
+def _rows_by_panel(
+    rows: int,
+    x: F64,
+    x_at: int,
+    x_step: int,
+    x_k: int,
+    w: F64,
+    w_at: int,
+    w_step: int,
+    depth: int,
+    out: F64,
+    out_at: int,
+    out_step: int,
+) -> None:
     """Continue the sums of one panel for one to TILE_ROWS rows."""
     if rows == 4:
         tile(4, 1, 1, x, x_at, x_step, x_k, w, w_at, w_step, 0, depth, out, out_at, out_step)
@@ -35,8 +48,10 @@ def _rows_by_panel(rows: int, x: F64, x_at: int, x_step: int, x_k: int, w: F64, 
 
 
 @kernel
-def _scores(q: F64, rows: int, table: I64, head: int, keys: F64, start: int, stop: int, s: F64, span: int) -> None:
-    """Fill raw scores of whole blocks ``start..stop`` for ``rows`` gathered query rows ``q [features, rows]``."""
+def _scores(
+    q: F64, rows: int, table: I64, head: int, keys: F64, start: int, stop: int, s: F64, span: int
+) -> None:
+    """Fill raw scores of blocks ``start..stop`` for ``rows`` gathered query rows ``q [features, rows]``."""
     heads, width = keys.shape[1], keys.shape[3]
     flat = keys.reshape(-1)
     s[: rows * span] = 0.0
@@ -44,7 +59,9 @@ def _scores(q: F64, rows: int, table: I64, head: int, keys: F64, start: int, sto
         at = (table[block] * heads + head) * BLOCK * width
         for panel in range(BLOCK // LANES):
             column = (block - start) * BLOCK + panel * LANES
-            _rows_by_panel(rows, q, 0, 1, rows, flat, at + panel * LANES * width, LANES, width, s, column, span)
+            _rows_by_panel(
+                rows, q, 0, 1, rows, flat, at + panel * LANES * width, LANES, width, s, column, span
+            )
 
 
 @kernel
@@ -54,7 +71,7 @@ def _scaled_maximum(line: F64, first: int, last: int, scale: float) -> float:
     largest = scale_and_maximum(line, first, groups, scale) if groups else -np.inf
     for j in range(first + groups * LANES, last):
         line[j] *= scale
-        if not line[j] - line[j] == 0.0:
+        if line[j] - line[j] != 0.0:
             return np.nan
         if line[j] > largest:
             largest = line[j]
@@ -75,9 +92,20 @@ def _softmax(s: F64, row: int, span: int, first: int, last: int, scale: float) -
 
 
 @kernel
-def _mix(p: F64, row: int, rows: int, span: int, origin: int, first: int, last: int, table: I64, head: int,
-         values: F64, o: F64) -> None:
-    """Continue ``o[row ..] += p[j] * v[j]`` for positions ``first..last``, ascending, of ``rows`` rows at once."""
+def _mix(
+    p: F64,
+    row: int,
+    rows: int,
+    span: int,
+    origin: int,
+    first: int,
+    last: int,
+    table: I64,
+    head: int,
+    values: F64,
+    o: F64,
+) -> None:
+    """Continue ``o[row ..] += p[j] * v[j]`` for j in ``first..last``, ascending, ``rows`` rows at once."""
     heads, padded = values.shape[1], values.shape[3]
     flat = values.reshape(-1)
     position = first
@@ -86,13 +114,26 @@ def _mix(p: F64, row: int, rows: int, span: int, origin: int, first: int, last: 
         at = ((table[position // BLOCK] * heads + head) * BLOCK + position % BLOCK) * padded
         p_at = row * span + position - origin
         for f in range(0, padded, LANES):
-            _rows_by_panel(rows, p, p_at, span, 1, flat, at + f, padded, stop - position, o, row * padded + f, padded)
+            _rows_by_panel(
+                rows, p, p_at, span, 1, flat, at + f, padded, stop - position, o, row * padded + f, padded
+            )
         position = stop
 
 
 @kernel
-def _attend_rows(q: F64, row: int, rows: int, head: int, first: I64, last: I64, table: I64, keys: F64, values: F64,
-                 scale: float, y: F64) -> bool:
+def _attend_rows(
+    q: F64,
+    row: int,
+    rows: int,
+    head: int,
+    first: I64,
+    last: I64,
+    table: I64,
+    keys: F64,
+    values: F64,
+    scale: float,
+    y: F64,
+) -> bool:
     """Attend with grouped rows ``row .. row + rows`` (position-major) of one key/value head."""
     heads, width, padded = keys.shape[1], keys.shape[3], values.shape[3]
     group = y.shape[1] // width // heads
@@ -116,7 +157,9 @@ def _attend_rows(q: F64, row: int, rows: int, head: int, first: I64, last: I64, 
     shared_first, shared_last = first[times[rows - 1]], last[times[0]]
     shared_last = max(shared_first, shared_last)
     for r in range(rows):
-        _mix(s, r, 1, span, origin, first[times[r]], min(shared_first, last[times[r]]), table, head, values, o)
+        _mix(
+            s, r, 1, span, origin, first[times[r]], min(shared_first, last[times[r]]), table, head, values, o
+        )
     _mix(s, 0, rows, span, origin, shared_first, shared_last, table, head, values, o)
     for r in range(rows):
         _mix(s, r, 1, span, origin, max(shared_last, first[times[r]]), last[times[r]], table, head, values, o)
@@ -128,8 +171,19 @@ def _attend_rows(q: F64, row: int, rows: int, head: int, first: I64, last: I64, 
 
 
 @kernel
-def attention_part(q: F64, first: I64, last: I64, table: I64, keys: F64, values: F64, scale: float, y: F64,
-                   finite: I64, part: int, parts: int) -> None:
+def attention_part(
+    q: F64,
+    first: I64,
+    last: I64,
+    table: I64,
+    keys: F64,
+    values: F64,
+    scale: float,
+    y: F64,
+    finite: I64,
+    part: int,
+    parts: int,
+) -> None:
     """Attend with one part's share of the new rows q ``[T, heads * head_width]`` into y, of q's shape.
 
     Row t sees the cache positions ``first[t] .. last[t]`` (last excluded), both non-decreasing in t.
@@ -141,6 +195,7 @@ def attention_part(q: F64, first: I64, last: I64, table: I64, keys: F64, values:
     # later rows see more keys: interleaving the tiles gives every part the same share
     for item in range(part, heads * tiles, parts):
         row = item // heads * TILE_ROWS
-        if not _attend_rows(q, row, min(TILE_ROWS, grouped - row), item % heads, first, last, table, keys, values,
-                            scale, y):
+        if not _attend_rows(
+            q, row, min(TILE_ROWS, grouped - row), item % heads, first, last, table, keys, values, scale, y
+        ):
             finite[part] = 0

@@ -11,7 +11,7 @@ import numpy as np
 
 from zeroulp.model.kernels.arrays import F64, I64
 from zeroulp.model.kernels.jit import kernel
-from zeroulp.model.kernels.tile import LANES
+from zeroulp.model.kernels.vectors import LANES
 
 BLOCK = 32
 """Positions in one cache block."""

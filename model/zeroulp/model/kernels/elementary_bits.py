@@ -6,7 +6,7 @@ All are integer operations or moves, the same on every processor. None rounds.
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, TypeVar, cast
+from typing import Any, TypeAlias, TypeVar, cast
 
 from llvmlite import ir
 from numba import extending, types
@@ -16,6 +16,8 @@ BLOCK = 64
 """Doubles in a stack buffer."""
 
 Function = TypeVar("Function", bound=Callable[..., Any])
+Integer: TypeAlias = Any
+"""A signed integer, Python's or numpy's: one type in a kernel, and two for mypy that ``max`` cannot mix."""
 
 _I64 = ir.IntType(64)
 _I128 = ir.IntType(128)

@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from zeroulp.model.kernels.elementary_bits import inlined, multiply_add
+from zeroulp.model.kernels.elementary_bits import Integer, inlined, multiply_add
 from zeroulp.model.kernels.elementary_constants import (
     FIXED_HALF_PI,
     FIXED_LN2,
@@ -84,7 +84,7 @@ def exact(which: int, x: float, y: float, guess: float) -> float:
 
 
 @inlined
-def rounded(value: Fixed, exponent: int, negative: bool) -> float:
+def rounded(value: Fixed, exponent: Integer, negative: bool) -> float:
     """Return the double nearest to ``value * 2^exponent``, or to minus that."""
     result = nearest_double(value, exponent)
     return -result if negative else result
@@ -115,6 +115,7 @@ def fixed_log(x: float, plus_one: bool, guess: float) -> tuple[Fixed, bool]:
     - 1``, ``-2^-240 < d < 2^-39``: ``log m = g + log(1 + d)``, and six terms of the series leave d^7/7 <
     2^-275. ``e^-g = e^(ln 2 - g) / 2`` keeps the argument of exp positive.
     """
+    exponent: Integer
     significand, exponent = significand_and_exponent(x)
     one = plus_one and exponent < 10
     if one:  # |x| < 2^63 and x is a multiple of 2^-106: 1 + x is exact
@@ -187,7 +188,7 @@ def fixed_turn(x: float, quarters: int) -> tuple[Fixed, bool]:
 
 
 @inlined
-def exact_case(x: float, y: float) -> tuple[int, int]:
+def exact_case(x: float, y: float) -> tuple[np.uint64, Integer]:
     """Return n, e if ``x^y = n * 2^e`` with n odd below 2^54, else 0, 0, for x > 0 other than 1 and finite y.
 
     Only these can be doubles or half-way between two. x = m * 2^k with m odd. While y is not whole, x^y can

@@ -128,7 +128,7 @@ def fast_exp(x: float) -> tuple[float, float, float, int]:
 
 
 @kernel
-def fast_log_parts(m: float, more: float, k: float, cell: int) -> tuple[float, float, float]:
+def fast_log_parts(m: float, more: float, k: float, cell: np.int64) -> tuple[float, float, float]:
     """Return high, low, error of ``log((m + more) * 2^k)``, m in the table's cell.
 
     0.7 <= m < 1.42 and |more| <= u m. With c near 1/m (12 bits) and r = c (m + more) - 1,

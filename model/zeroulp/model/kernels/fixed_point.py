@@ -16,10 +16,10 @@ from llvmlite import ir
 from numba import types
 from numba.core import cgutils
 
-from zeroulp.model.kernels.elementary_bits import bits_of, double_of, inlined, intrinsic
+from zeroulp.model.kernels.elementary_bits import Integer, bits_of, double_of, inlined, intrinsic
 from zeroulp.model.kernels.elementary_constants import U64
 
-Fixed: TypeAlias = tuple[int, int, int, int, int]
+Fixed: TypeAlias = tuple[np.uint64, np.uint64, np.uint64, np.uint64, np.uint64]
 Values: TypeAlias = Sequence[ir.Value]
 
 LIMBS = 5
@@ -152,16 +152,16 @@ def leading_zeros(typing: Any, a: Any) -> Any:
 
 
 @inlined
-def row(table: U64, n: int) -> Fixed:
+def row(table: U64, n: Integer) -> Fixed:
     """Return the number in row n of a table ``[rows, 5]``."""
     return table[n, 0], table[n, 1], table[n, 2], table[n, 3], table[n, 4]
 
 
 @inlined
-def significand_and_exponent(x: float) -> tuple[int, int]:
+def significand_and_exponent(x: float) -> tuple[np.uint64, Integer]:
     """Return M (unsigned) and e with ``|x| = M * 2^e`` for a finite x; M has 53 bits if x is normal."""
     bits = bits_of(x)
-    biased = np.int64(bits >> _EXPONENT_SHIFT & _EXPONENT_MASK)
+    biased: Integer = np.int64(bits >> _EXPONENT_SHIFT & _EXPONENT_MASK)
     significand = bits & _FRACTION_MASK
     if biased != 0:
         significand |= _IMPLICIT_BIT
@@ -169,7 +169,7 @@ def significand_and_exponent(x: float) -> tuple[int, int]:
 
 
 @inlined
-def from_double(x: float, exponent: int) -> Fixed:
+def from_double(x: float, exponent: Integer) -> Fixed:
     """Return ``|x| * 2^exponent`` truncated to a unit; it must be below 2^64."""
     significand, own = significand_and_exponent(x)
     shift = 256 + own + exponent
@@ -178,7 +178,7 @@ def from_double(x: float, exponent: int) -> Fixed:
 
 
 @inlined
-def nearest_double(a: Fixed, exponent: int) -> float:
+def nearest_double(a: Fixed, exponent: Integer) -> float:
     """Return the double nearest to ``a * 2^exponent`` for a > 0, ties to even, 0 and infinity included."""
     zeros = leading_zeros(a)
     a = shift_left(a, zeros)

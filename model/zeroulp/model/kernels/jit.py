@@ -12,7 +12,8 @@ from typing import Any, TypeVar, cast
 import llvmlite
 import numba
 import platformdirs
-from numba.core import config, types
+from numba import types
+from numba.core import config
 
 Function = TypeVar("Function", bound=Callable[..., Any])
 

@@ -9,10 +9,10 @@ from numba import types
 from numba.core import cgutils
 from numba.extending import intrinsic
 
-from zeroulp.model.kernels.tile import F64X8, LANES, load_lanes, splat
+from zeroulp.model.kernels.vectors import F64X8, LANES, load_lanes, splat
 
 
-@intrinsic  # type: ignore[untyped-decorator]
+@intrinsic
 def scale_and_maximum(typing: Any, s: Any, first: Any, groups: Any, scale: Any) -> Any:
     """Multiply ``groups * LANES`` values from ``s[first]`` by ``scale`` in place; return the largest.
 
@@ -28,7 +28,7 @@ def scale_and_maximum(typing: Any, s: Any, first: Any, groups: Any, scale: Any) 
         with cgutils.for_range(builder, args[2]) as loop:
             index = builder.add(args[1], builder.mul(loop.index, loop.index.type(LANES)))
             place = builder.gep(data, [index])
-            value = builder.fmul(load_lanes(builder, place, ir.DoubleType(), 8), factor)
+            value = builder.fmul(load_lanes(builder, place), factor)
             builder.store(value, builder.bitcast(place, F64X8.as_pointer()), align=8)
             so_far = builder.load(largest)
             builder.store(builder.select(builder.fcmp_ordered(">", value, so_far), value, so_far), largest)

@@ -6,7 +6,9 @@ import numpy as np
 
 from zeroulp.model.kernels.arrays import F64, Panels
 from zeroulp.model.kernels.jit import kernel
-from zeroulp.model.kernels.tile import LANES, tile
+from zeroulp.model.kernels.stored import BLOCK_TERMS, is_quantised, stored_size, widen
+from zeroulp.model.kernels.tile import tile
+from zeroulp.model.kernels.vectors import LANES
 
 FEW_ROWS = 8
 """Up to here weights are widened as they stream by; above, each panel is widened once for all rows."""
@@ -35,15 +37,9 @@ def pack_rows_part(x: F64, rows: int, depth: int, packed: F64, part: int, parts:
 
 
 @kernel
-def wide_panel(w: Panels, at: int, wide: F64) -> None:
-    """Widen part of a stored panel, exactly, into ``wide``: times 1.0 and added to +0.0 each value stays."""
-    one = np.ones(1)
-    for k in range(0, wide.size, LANES):
-        tile(1, 1, 0, one, 0, 0, 0, w, at + k, 0, 0, 1, wide, k, 0)
-
-
-@kernel
-def _few_rows_panel(x: F64, rows: int, depth: int, w: Panels, w_at: int, y: F64, y_at: int, width: int) -> None:
+def _few_rows_panel(
+    x: F64, rows: int, depth: int, w: Panels, w_at: int, y: F64, y_at: int, width: int
+) -> None:
     row = 0
     while row + 4 <= rows:
         tile(4, 1, 0, x, row * depth, depth, 1, w, w_at, LANES, 0, depth, y, y_at + row * width, width)
@@ -58,14 +54,15 @@ def _few_rows_panel(x: F64, rows: int, depth: int, w: Panels, w_at: int, y: F64,
 @kernel
 def _few_rows(x: F64, rows: int, depth: int, w: Panels, y: F64, width: int, first: int, last: int) -> None:
     """Multiply up to FEW_ROWS rows with whole panels ``first..last``: bound by the stream of weights."""
-    step = depth * LANES
+    step = stored_size(w, depth)
     panel = first
-    if rows == 1:
-        # Four streams at once hide the latency of the ascending sums.
+    # Quantised panels are bound by their widening, which hides the latency of the ascending sums. Others
+    # are bound by that latency and by the memory: several streams at once.
+    if rows == 1 and not is_quantised(w):
         while panel + 4 <= last:
             tile(1, 4, 0, x, 0, depth, 1, w, panel * step, LANES, step, depth, y, panel * LANES, width)
             panel += 4
-    elif rows == 2:
+    elif rows == 2 and not is_quantised(w):
         while panel + 2 <= last:
             tile(2, 2, 0, x, 0, depth, 1, w, panel * step, LANES, step, depth, y, panel * LANES, width)
             panel += 2
@@ -75,7 +72,9 @@ def _few_rows(x: F64, rows: int, depth: int, w: Panels, y: F64, width: int, firs
 
 
 @kernel
-def _many_rows_panel(x: F64, packed: F64, rows: int, depth: int, wide: F64, start: int, y: F64, y_at: int, width: int) -> None:
+def _many_rows_panel(
+    x: F64, packed: F64, rows: int, depth: int, wide: F64, start: int, y: F64, y_at: int, width: int
+) -> None:
     """Take the terms from ``start`` on that ``wide`` holds into the sums of one panel for all rows."""
     count = wide.size // LANES
     for index in range(rows // TILE_ROWS):
@@ -93,22 +92,39 @@ def _many_rows_panel(x: F64, packed: F64, rows: int, depth: int, wide: F64, star
 
 
 @kernel
-def _many_rows(x: F64, packed: F64, rows: int, depth: int, w: Panels, y: F64, y_at: int, width: int, first: int,
-               last: int) -> None:
-    """Multiply many rows with panels ``first..last``, whose outputs start at ``y[y_at]``: bound by the products."""
+def _many_rows(
+    x: F64,
+    packed: F64,
+    rows: int,
+    depth: int,
+    w: Panels,
+    y: F64,
+    y_at: int,
+    width: int,
+    first: int,
+    last: int,
+) -> None:
+    """Multiply many rows with panels ``first..last``, whose outputs start at ``y[y_at]``.
+
+    Bound by the products.
+    """
     chunks = (depth + CHUNK - 1) // CHUNK
-    scratch = np.empty((depth + chunks - 1) // chunks * LANES + LANES)
+    scratch = np.empty((min(depth, CHUNK) + BLOCK_TERMS) * LANES + LANES)
     skip = -scratch.ctypes.data % (8 * LANES) // 8  # a panel row should not straddle two cache lines
     for chunk in range(chunks):
-        start, stop = depth * chunk // chunks, depth * (chunk + 1) // chunks
+        # whole blocks of a quantised format, so that a chunk starts where a block does
+        start = depth * chunk // chunks // BLOCK_TERMS * BLOCK_TERMS
+        stop = depth * (chunk + 1) // chunks // BLOCK_TERMS * BLOCK_TERMS if chunk + 1 < chunks else depth
         wide = scratch[skip : skip + (stop - start) * LANES]
         for panel in range(first, last):
-            wide_panel(w, (panel * depth + start) * LANES, wide)
+            widen(w, panel * stored_size(w, depth) + stored_size(w, start), stop - start, wide)
             _many_rows_panel(x, packed, rows, depth, wide, start, y, y_at + (panel - first) * LANES, width)
 
 
 @kernel
-def linear_part(x: F64, packed: F64, rows: int, depth: int, w: Panels, y: F64, width: int, part: int, parts: int) -> None:
+def linear_part(
+    x: F64, packed: F64, rows: int, depth: int, w: Panels, y: F64, width: int, part: int, parts: int
+) -> None:
     """Compute one part's share of the panels of ``y[r, n] = sum_k x[r, k] * w[k, n]``, k ascending.
 
     ``x`` is ``[rows, depth]`` and ``y`` ``[rows, width]``, flat and row-major, ``packed`` the row tiles of x
@@ -125,7 +141,7 @@ def linear_part(x: F64, packed: F64, rows: int, depth: int, w: Panels, y: F64, w
         # The last panel is partly filled: computed beside the result, and what exists is copied.
         beside = np.empty(rows * LANES)
         if rows <= FEW_ROWS:
-            _few_rows_panel(x, rows, depth, w, whole * depth * LANES, beside, 0, LANES)
+            _few_rows_panel(x, rows, depth, w, whole * stored_size(w, depth), beside, 0, LANES)
         else:
             _many_rows(x, packed, rows, depth, w, beside, 0, LANES, whole, whole + 1)
         for row in range(rows):

@@ -6,16 +6,25 @@ import numpy as np
 
 from zeroulp.model.kernels.arrays import F64, I64, Panels
 from zeroulp.model.kernels.jit import kernel
-from zeroulp.model.kernels.linear import wide_panel
-from zeroulp.model.kernels.tile import LANES
+from zeroulp.model.kernels.stored import stored_size, widen
+from zeroulp.model.kernels.vectors import LANES
 
 
 @kernel
 def lookup(table: Panels, ids: I64, x: F64) -> None:
-    """Copy ``x[r, d] = E[ids[r], d]`` out of the panels ``[ceil(V / LANES), D, LANES]``, flat, of the table."""
+    """Copy ``x[r, d] = E[ids[r], d]`` from the table's panels ``[ceil(V / LANES), D, LANES]``, flat."""
     depth = x.shape[1]
     wide = np.empty(depth * LANES, np.float64)
     for row in range(ids.size):
-        wide_panel(table, ids[row] // LANES * depth * LANES, wide)
+        widen(table, ids[row] // LANES * stored_size(table, depth), depth, wide)
         for d in range(depth):
             x[row, d] = wide[d * LANES + ids[row] % LANES]
+
+
+@kernel
+def widen_panels(panels: Panels, depth: int, wide: F64) -> None:
+    """Widen all panels, flat, into ``wide [panels, depth, LANES]``, flat."""
+    size = depth * LANES
+    for panel in range(wide.size // size):
+        at = panel * stored_size(panels, depth)
+        widen(panels, at, depth, wide[panel * size : (panel + 1) * size])

@@ -15,7 +15,9 @@ def _finish_row(x: F64, start: int, width: int, total: float, gain: F64, epsilon
 
 
 @kernel
-def rms_norm_part(x: F64, rows: int, width: int, gain: F64, epsilon: float, y: F64, part: int, parts: int) -> None:
+def rms_norm_part(
+    x: F64, rows: int, width: int, gain: F64, epsilon: float, y: F64, part: int, parts: int
+) -> None:
     """Normalise one part's rows of x ``[rows, width]``, flat, into y.
 
     ``ms = (sum_d x[d]*x[d]) / D``, d ascending; ``inv = exp(log(ms + epsilon) * -0.5)``;

@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 from numba import carray
 
+from zeroulp.model.kernels.arrays import I64, Panels
 from zeroulp.model.kernels.atomics import bits_float, pointer_at
 from zeroulp.model.kernels.attention import attention_part
 from zeroulp.model.kernels.cache_rows import BLOCK
@@ -20,7 +21,7 @@ from zeroulp.model.kernels.linear import linear_part, pack_rows_part
 from zeroulp.model.kernels.norm import rms_norm_part
 from zeroulp.model.kernels.rope import rope_part
 from zeroulp.model.kernels.softmax import log_normaliser_part
-from zeroulp.model.kernels.tile import LANES
+from zeroulp.model.kernels.vectors import LANES
 
 JOB_WORDS = 24
 
@@ -35,11 +36,6 @@ def _i64(address: int, size: int) -> Any:
     return carray(pointer_at(address), (size,), np.int64)
 
 
-@kernel
-def _panels_size(depth: int, width: int) -> int:
-    return (width + LANES - 1) // LANES * depth * LANES
-
-
 @Part
 def pack_rows(row: Any, part: int) -> None:
     """Rows, depth, x, packed rows."""
@@ -48,34 +44,46 @@ def pack_rows(row: Any, part: int) -> None:
     pack_rows_part(_f64(job[4], size), job[2], job[3], _f64(job[5], size), part, job[1])
 
 
+@kernel
+def _linear(job: I64, w: Panels, part: int) -> None:
+    rows, depth, width = job[2], job[3], job[4]
+    x, packed, y = _f64(job[5], rows * depth), _f64(job[8], rows * depth), _f64(job[7], rows * width)
+    linear_part(x, packed, rows, depth, w, y, width, part, job[1])
+
+
 @Part
 def linear_f64(row: Any, part: int) -> None:
-    """Rows, depth, width, x, panels, y, packed rows."""
+    """Rows, depth, width, x, panels, y, packed rows, size of the panels."""
     job = carray(row, JOB_WORDS)
-    x, y = _f64(job[5], job[2] * job[3]), _f64(job[7], job[2] * job[4])
-    w = carray(pointer_at(job[6]), (_panels_size(job[3], job[4]),), np.float64)
-    packed = _f64(job[8], job[2] * job[3])
-    linear_part(x, packed, job[2], job[3], w, y, job[4], part, job[1])
+    _linear(job, carray(pointer_at(job[6]), (job[9],), np.float64), part)
 
 
 @Part
 def linear_f32(row: Any, part: int) -> None:
-    """Rows, depth, width, x, panels, y, packed rows."""
+    """Rows, depth, width, x, panels, y, packed rows, size of the panels."""
     job = carray(row, JOB_WORDS)
-    x, y = _f64(job[5], job[2] * job[3]), _f64(job[7], job[2] * job[4])
-    w = carray(pointer_at(job[6]), (_panels_size(job[3], job[4]),), np.float32)
-    packed = _f64(job[8], job[2] * job[3])
-    linear_part(x, packed, job[2], job[3], w, y, job[4], part, job[1])
+    _linear(job, carray(pointer_at(job[6]), (job[9],), np.float32), part)
 
 
 @Part
 def linear_bf16(row: Any, part: int) -> None:
-    """Rows, depth, width, x, panels, y, packed rows."""
+    """Rows, depth, width, x, panels, y, packed rows, size of the panels."""
     job = carray(row, JOB_WORDS)
-    x, y = _f64(job[5], job[2] * job[3]), _f64(job[7], job[2] * job[4])
-    w = carray(pointer_at(job[6]), (_panels_size(job[3], job[4]),), np.uint16)
-    packed = _f64(job[8], job[2] * job[3])
-    linear_part(x, packed, job[2], job[3], w, y, job[4], part, job[1])
+    _linear(job, carray(pointer_at(job[6]), (job[9],), np.uint16), part)
+
+
+@Part
+def linear_q4_1(row: Any, part: int) -> None:
+    """Rows, depth, width, x, panels, y, packed rows, size of the panels."""
+    job = carray(row, JOB_WORDS)
+    _linear(job, carray(pointer_at(job[6]), (job[9],), np.uint32), part)
+
+
+@Part
+def linear_q8_0(row: Any, part: int) -> None:
+    """Rows, depth, width, x, panels, y, packed rows, size of the panels."""
+    job = carray(row, JOB_WORDS)
+    _linear(job, carray(pointer_at(job[6]), (job[9],), np.int32), part)
 
 
 @Part
@@ -114,7 +122,10 @@ def add(row: Any, part: int) -> None:
 
 @Part
 def attention(row: Any, part: int) -> None:
-    """Rows, width, blocks, heads, head width, padded width, q, first, last, table, keys, values, scale, y, finite, table size."""
+    """Rows, width, blocks, heads, head width, padded width; q, first, last, table, keys, values.
+
+    Then scale, y, finite, table size.
+    """
     job = carray(row, JOB_WORDS)
     rows, width, blocks, heads, head_width, padded = job[2], job[3], job[4], job[5], job[6], job[7]
     q = carray(pointer_at(job[8]), (rows, width), np.float64)
@@ -131,4 +142,6 @@ def log_normaliser(row: Any, part: int) -> None:
     """Rows, width, z, best, log_tail."""
     job = carray(row, JOB_WORDS)
     rows, width = job[2], job[3]
-    log_normaliser_part(_f64(job[4], rows * width), rows, width, _i64(job[5], rows), _f64(job[6], rows), part, job[1])
+    log_normaliser_part(
+        _f64(job[4], rows * width), rows, width, _i64(job[5], rows), _f64(job[6], rows), part, job[1]
+    )

@@ -25,7 +25,9 @@ def rope_turns(positions: I64, frequencies: F64, cosines: F64, sines: F64) -> No
 
 
 @kernel
-def rope_part(x: F64, rows: int, width: int, cosines: F64, sines: F64, pairs: int, y: F64, part: int, parts: int) -> None:
+def rope_part(
+    x: F64, rows: int, width: int, cosines: F64, sines: F64, pairs: int, y: F64, part: int, parts: int
+) -> None:
     """Turn each head of one part's rows of x ``[rows, heads * head_width]``, flat, into y.
 
     ``(l*cos - r*sin, l*sin + r*cos)``; adding +0.0 makes a zero that leaves positive.

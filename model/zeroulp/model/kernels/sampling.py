@@ -18,7 +18,10 @@ def tempered(z: F64, temperature: float, weights: F64) -> None:
 
 @kernel
 def nucleus(weights: F64, ranked: I64, share: float) -> int:
-    """Return how many of the ``ranked`` ids it takes until their weights, summed in that order, reach ``share`` of all."""
+    """Return how many of the ``ranked`` ids it takes until their weights reach ``share`` of all.
+
+    Weights are summed in the order of ``ranked``.
+    """
     total = 0.0
     for id_ in ranked:
         total += weights[id_]
@@ -32,7 +35,7 @@ def nucleus(weights: F64, ranked: I64, share: float) -> int:
 
 @kernel
 def draw_ascending(weights: F64, kept: I64, unit: float) -> int:
-    """Return the first of the ``kept`` ids (ascending) whose cumulative weight passes ``unit`` of the total."""
+    """Return the first of the ``kept`` ids, ascending, whose cumulative weight passes ``unit`` of all."""
     total = 0.0
     for id_ in kept:
         total += weights[id_]

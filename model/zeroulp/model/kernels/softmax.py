@@ -53,8 +53,10 @@ def tail_above(z: F64, best: int) -> float:
 
 
 @kernel
-def log_normaliser_part(z: F64, rows: int, width: int, best: I64, log_tail: F64, part: int, parts: int) -> None:
-    """For one part's rows of logits ``[rows, width]``, flat, fill the first maximum's index and ``log1p(tail)``."""
+def log_normaliser_part(
+    z: F64, rows: int, width: int, best: I64, log_tail: F64, part: int, parts: int
+) -> None:
+    """Fill the first maximum's index and ``log1p(tail)`` for one part's rows of flat ``z [rows, width]``."""
     for row in range(rows * part // parts, rows * (part + 1) // parts):
         line = z[row * width : (row + 1) * width]
         best[row] = first_maximum(line, 0, width)

@@ -12,7 +12,9 @@ from zeroulp.model.library.pull import pull as pull_model
 
 def pull(arguments: list[str]) -> int:
     """Run the command; return its exit code."""
-    parser = argparse.ArgumentParser("zeroulp pull", description="Fetch a model into the user's cache folder.")
+    parser = argparse.ArgumentParser(
+        "zeroulp pull", description="Fetch a model into the user's cache folder."
+    )
     parser.add_argument("name", metavar="NAME", help=f"one of: {', '.join(PULLED)}")
     name = parser.parse_args(arguments).name
     try:

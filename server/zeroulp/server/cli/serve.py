@@ -30,17 +30,30 @@ def _parser() -> argparse.ArgumentParser:
         "calls in flight, a second one ends at once.",
     )
     parser.add_argument(
-        "--model", required=True, metavar="NAME|PATH", help="boundary-39, glass-default, a pulled name, or a .gguf file"
+        "--model",
+        required=True,
+        metavar="NAME|PATH",
+        help="boundary-39, glass-default, a pulled name, or a .gguf file",
     )
     parser.add_argument(
-        "--listen", default="127.0.0.1:50051", metavar="HOST:PORT", help="port 0 takes a free one (default: %(default)s)"
+        "--listen",
+        default="127.0.0.1:50051",
+        metavar="HOST:PORT",
+        help="port 0 takes a free one (default: %(default)s)",
     )
     parser.add_argument(
-        "--threads", type=_positive, default=os.cpu_count() or 1, metavar="N",
-        help="compute threads; results do not depend on them (default: this machine's %(default)s processors)",
+        "--threads",
+        type=_positive,
+        default=os.cpu_count() or 1,
+        metavar="N",
+        help="compute threads; results do not depend on them "
+        "(default: this machine's %(default)s processors)",
     )
     parser.add_argument(
-        "--grace", type=float, default=30.0, metavar="SECONDS",
+        "--grace",
+        type=float,
+        default=30.0,
+        metavar="SECONDS",
         help="how long calls in flight may take to finish after SIGTERM (default: %(default)s)",
     )
     return parser

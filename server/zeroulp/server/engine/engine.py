@@ -11,8 +11,8 @@ from typing import TypeVar
 import numpy as np
 
 from zeroulp.model.cache.pool import BlockPool, block_bytes
-from zeroulp.model.compute_team import ComputeTeam
 from zeroulp.model.composition.language_model import LanguageModel
+from zeroulp.model.compute_team import ComputeTeam
 from zeroulp.model.context import NoGrad
 from zeroulp.model.errors import CallError, Draining, NonFinite, QueueFull
 from zeroulp.model.kernels.arrays import F64
@@ -74,7 +74,8 @@ class Engine:
                 raise Draining("the server is stopping; try another one, or again later")
             if self._calls >= self.limits.max_calls:
                 raise QueueFull(
-                    f"{self._calls} calls are waiting or running, which is the limit", max_calls=self.limits.max_calls
+                    f"{self._calls} calls are waiting or running, which is the limit",
+                    max_calls=self.limits.max_calls,
                 )
             self._calls += 1
             self._inbox.append(job)
@@ -130,7 +131,9 @@ class Engine:
         """Take in new jobs, wait while there is nothing to do; return False to end."""
         with self._changed:
             if not self._busy and not self._news:
-                self._changed.wait_for(lambda: self._news, _LOOK_SECONDS if self._waiting or self._running else None)
+                self._changed.wait_for(
+                    lambda: self._news, _LOOK_SECONDS if self._waiting or self._running else None
+                )
             self._news = False
             if self._stopping:
                 return False
@@ -179,7 +182,10 @@ class Engine:
         job.start(self._hall)
 
     def _planned(self) -> Step | None:
-        """Ask every running job for rows; each may bring its part of the room, so that none waits for a long one."""
+        """Ask every running job for rows.
+
+        Each may bring its part of the room, so that none waits for a long one.
+        """
         alone = len(self._running) == 1
         room = self.limits.step_rows if alone else self.limits.shared_step_rows
         shares: list[tuple[Job, Share]] = []

@@ -37,7 +37,8 @@ class Hall:
         """Return the logits ``[V]`` after the session's newest token, from its stored hidden row."""
         if session.last_hidden is None:
             raise RuntimeError("the session has no tokens")
-        return self.model.logits(self.context, session.last_hidden[None])[0]  # type: ignore[no-any-return]
+        newest: F64 = self.model.logits(self.context, session.last_hidden[None])[0]  # [1, V] -> [V]
+        return newest
 
     def check_entries(self, count: int) -> None:
         """Raise ``InvalidArgument`` if more top entries are asked for than are allowed."""
@@ -53,6 +54,8 @@ class Hall:
         limit = self.limits.max_message_bytes
         if size > limit:
             raise MessageTooLarge(
-                f"the answer would have about {size} bytes ({logit_rows} rows of {V} logits); {limit} are allowed",
-                answer_bytes=size, max_message_bytes=limit,
+                f"the answer would have about {size} bytes ({logit_rows} rows of {V} logits); "
+                f"{limit} are allowed",
+                answer_bytes=size,
+                max_message_bytes=limit,
             )

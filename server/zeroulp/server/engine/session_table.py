@@ -45,7 +45,9 @@ class SessionTable:
     def take_place(self) -> None:
         """Hold a place for a session that is being opened; raises ``SessionLimit``."""
         if len(self._open) + self._places >= self._limit:
-            raise SessionLimit(f"{self._limit} sessions are open, which is the limit", max_sessions=self._limit)
+            raise SessionLimit(
+                f"{self._limit} sessions are open, which is the limit", max_sessions=self._limit
+            )
         self._places += 1
 
     def give_place(self) -> None:
@@ -65,7 +67,8 @@ class SessionTable:
             return self._open[session_id]
         except KeyError:
             raise SessionUnknown(
-                "no session has this id; open a new one and prefill its tokens: the continuation is the same bits",
+                "no session has this id; open a new one and prefill its tokens: "
+                "the continuation is the same bits",
                 field="session_id",
             ) from None
 

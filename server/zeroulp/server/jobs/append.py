@@ -1,4 +1,7 @@
-"""Appending tokens to a session chunk by chunk, committed at once: what Prefill, Decode and Generate share."""
+"""Appending tokens to a session chunk by chunk, committed at once.
+
+It is what Prefill, Decode and Generate share.
+"""
 
 from __future__ import annotations
 
@@ -33,7 +36,10 @@ class Append:
     def share(self, room: int) -> Share:
         """Return the next rows, ``room`` at the most."""
         chunk = self._ids[self._done : self._done + room]
-        return Share(segment_of(self._hall.model.configuration, self._transaction, chunk), self._first_wanted(chunk.size))
+        return Share(
+            segment_of(self._hall.model.configuration, self._transaction, chunk),
+            self._first_wanted(chunk.size),
+        )
 
     def _first_wanted(self, rows: int) -> int:
         if self._wanted.scope is Scope.ALL:
@@ -73,11 +79,15 @@ class Append:
         """Return logits and top entries as the answer carries them."""
         if not self._kept:
             return None, ()
-        return rows_and_entries(self._hall, self.logit_rows(), self.first_position + self._ids.size, self._wanted)
+        return rows_and_entries(
+            self._hall, self.logit_rows(), self.first_position + self._ids.size, self._wanted
+        )
 
 
-def rows_and_entries(hall: Hall, z: F64, end: int, wanted: Wanted) -> tuple[LogitRows | None, tuple[TopAt, ...]]:
-    """Return what ``wanted`` asks for of logits ``z [rows, V]`` whose last row follows position ``end - 1``."""
+def rows_and_entries(
+    hall: Hall, z: F64, end: int, wanted: Wanted
+) -> tuple[LogitRows | None, tuple[TopAt, ...]]:
+    """Return what ``wanted`` asks for of logits ``z [rows, V]``; the last follows position ``end - 1``."""
     first = end - len(z)
     rows = LogitRows(first, z) if wanted.scope is not Scope.NONE else None
     if not wanted.top_entries:

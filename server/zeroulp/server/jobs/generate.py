@@ -49,8 +49,15 @@ class GenerateJob(Job):
     ``resume_position`` pass silently, because their reader has them.
     """
 
-    def __init__(self, stop: StopSignal, call: GenerateCall | None, channel: EventChannel, *,
-                 session_id: str | None = None, resume_position: int | None = None) -> None:
+    def __init__(
+        self,
+        stop: StopSignal,
+        call: GenerateCall | None,
+        channel: EventChannel,
+        *,
+        session_id: str | None = None,
+        resume_position: int | None = None,
+    ) -> None:
         super().__init__(stop, call.session_id if call is not None else session_id)
         self._call = call
         self._resume_position = resume_position
@@ -106,7 +113,8 @@ class GenerateJob(Job):
         generation = opened.generation
         if generation is None:
             raise InvalidArgument(
-                "the session's newest tokens were not generated; there is nothing to resume", field="resume_position"
+                "the session's newest tokens were not generated; there is nothing to resume",
+                field="resume_position",
             )
         start, end = generation.start, opened.session.position
         if position is None or not start <= position <= end:
@@ -121,7 +129,9 @@ class GenerateJob(Job):
     def _check_call(self, hall: Hall, call: GenerateCall) -> None:
         limits = hall.limits
         if call.wanted.scope is Scope.ALL:
-            raise InvalidArgument("logits_scope ALL is not for Generate; LAST gives each token's row", field="logits_scope")
+            raise InvalidArgument(
+                "logits_scope ALL is not for Generate; LAST gives each token's row", field="logits_scope"
+            )
         if len(call.stop) > limits.max_stop_strings:
             raise InvalidArgument(
                 f"stop has {len(call.stop)} strings; {limits.max_stop_strings} are allowed", field="stop"
@@ -130,7 +140,9 @@ class GenerateJob(Job):
         if size > limits.max_stop_bytes:
             raise InvalidArgument(f"stop has {size} bytes; {limits.max_stop_bytes} are allowed", field="stop")
         if call.stop and hall.tokenizer is None:
-            raise InvalidArgument("the model has no tokenizer, so it cannot look for stop strings", field="stop")
+            raise InvalidArgument(
+                "the model has no tokenizer, so it cannot look for stop strings", field="stop"
+            )
         hall.check_entries(call.wanted.top_entries)
         rows = 1 if call.wanted.scope is Scope.LAST else 0
         hall.check_answer_size(rows, call.wanted.top_entries, 1)
@@ -225,7 +237,11 @@ class GenerateJob(Job):
         """Return why nothing follows the told tokens; None if something does."""
         generation, call = self._generation, self._generation.call
         position = generation.start + self._told
-        ends = hall.tokenizer.end_ids if hall.tokenizer is not None and not call.ignore_end_tokens else frozenset()
+        ends = (
+            hall.tokenizer.end_ids
+            if hall.tokenizer is not None and not call.ignore_end_tokens
+            else frozenset()
+        )
         if self._told and self._started.utterance.stopped is not None:
             return FinishReason.STOP_STRING
         if self._told and self._session.tokens[position - 1] in ends:

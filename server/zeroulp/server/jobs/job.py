@@ -7,7 +7,6 @@ from concurrent.futures import Future
 from dataclasses import dataclass
 from typing import Any
 
-
 from zeroulp.model.composition.segment import Segment
 from zeroulp.model.kernels.arrays import F64
 from zeroulp.server.engine.hall import Hall
@@ -99,5 +98,3 @@ class Job:
     def ended(self) -> bool:
         """Whether the job has answered or failed."""
         return self.stage in (Stage.DONE, Stage.FAILED)
-
-

@@ -45,7 +45,9 @@ class PrefillJob(Job):
         work = append.commit(self.stop)
         self._append = None
         opened = hall.sessions.open(self._session)
-        self.answer(Appended(opened.id, self._session.position, self._ids, rows, top, work, self._session.total_work))
+        self.answer(
+            Appended(opened.id, self._session.position, self._ids, rows, top, work, self._session.total_work)
+        )
 
     def release(self, hall: Hall) -> None:
         """Give back place and room of a prompt that was not committed."""

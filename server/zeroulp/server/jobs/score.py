@@ -10,7 +10,15 @@ from zeroulp.model.errors import InvalidArgument
 from zeroulp.model.kernels.arrays import F64, I64
 from zeroulp.model.probabilities import LogProbabilities, log_probabilities
 from zeroulp.model.work import Work, work_of
-from zeroulp.server.engine.calls import LogitRows, Scope, ScoredToken, ScoreSequence, SequenceScore, TopAt, Wanted
+from zeroulp.server.engine.calls import (
+    LogitRows,
+    Scope,
+    ScoredToken,
+    ScoreSequence,
+    SequenceScore,
+    TopAt,
+    Wanted,
+)
 from zeroulp.server.engine.hall import Hall
 from zeroulp.server.engine.stop_signal import StopSignal
 from zeroulp.server.jobs.job import Job, Share
@@ -80,7 +88,8 @@ def _checked(hall: Hall, index: int, sequence: ScoreSequence) -> I64:
     hall.model.check_tokens(sequence.targets, field=f"{field}.targets", allow_empty=True)
     if len(sequence.targets) not in (ids.size, ids.size - 1):
         raise InvalidArgument(
-            f"{field} has {len(sequence.targets)} targets for {ids.size} tokens; one for each token is needed",
+            f"{field} has {len(sequence.targets)} targets for {ids.size} tokens; "
+            "one for each token is needed",
             field=f"{field}.targets",
         )
     if len(sequence.mask) != len(sequence.targets):
@@ -100,7 +109,9 @@ class _Reading:
         self._rows: list[F64] = []
         self._first_row = 0
 
-    def read(self, table: LogProbabilities, sequence: ScoreSequence, first: int, wanted: Wanted, newest: bool) -> None:
+    def read(
+        self, table: LogProbabilities, sequence: ScoreSequence, first: int, wanted: Wanted, newest: bool
+    ) -> None:
         """Read rows that follow the positions ``first ...``."""
         rows = len(table.z)
         for row in range(min(rows, len(sequence.targets) - first)):

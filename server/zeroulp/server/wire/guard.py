@@ -18,7 +18,7 @@ _REQUEST_ID = "x-request-id"
 _MAX_REQUEST_ID = 128
 
 
-class Guard(grpc.ServerInterceptor):  # type: ignore[misc]
+class Guard(grpc.ServerInterceptor):  # type: ignore[type-arg]  # generic in its stubs only
     """Wraps this project's methods; health and reflection have their own ways."""
 
     def __init__(self, log: structlog.stdlib.BoundLogger) -> None:
@@ -32,10 +32,14 @@ class Guard(grpc.ServerInterceptor):  # type: ignore[misc]
         method = details.method.rsplit("/", 1)[-1]
         if handler.response_streaming:
             return grpc.unary_stream_rpc_method_handler(
-                self._stream(method, handler.unary_stream), handler.request_deserializer, handler.response_serializer
+                self._stream(method, handler.unary_stream),
+                handler.request_deserializer,
+                handler.response_serializer,
             )
         return grpc.unary_unary_rpc_method_handler(
-            self._unary(method, handler.unary_unary), handler.request_deserializer, handler.response_serializer
+            self._unary(method, handler.unary_unary),
+            handler.request_deserializer,
+            handler.response_serializer,
         )
 
     def _unary(self, method: str, handle: Callable[[Any, grpc.ServicerContext], Any]) -> Any:
@@ -70,7 +74,9 @@ class _Line:
 
     def __init__(self, log: structlog.stdlib.BoundLogger, method: str, context: grpc.ServicerContext) -> None:
         given = dict(context.invocation_metadata()).get(_REQUEST_ID)
-        self._request_id = given[:_MAX_REQUEST_ID] if isinstance(given, str) and given else secrets.token_hex(8)
+        self._request_id = (
+            given[:_MAX_REQUEST_ID] if isinstance(given, str) and given else secrets.token_hex(8)
+        )
         self._log = log.bind(method=method, request_id=self._request_id, peer=context.peer())
         self._context = context
         self._started = time.monotonic()

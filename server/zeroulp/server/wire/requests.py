@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import secrets
+from typing import Literal, TypeAlias, get_args
 
 from zeroulp.model.errors import InvalidArgument
 from zeroulp.model.sampling import SamplingParameters
@@ -15,7 +16,7 @@ _SCOPES = {
     pb.LOGITS_SCOPE_LAST: Scope.LAST,
     pb.LOGITS_SCOPE_ALL: Scope.ALL,
 }
-_SAMPLING_FIELDS = (
+_SamplingField: TypeAlias = Literal[
     "temperature",
     "top_k",
     "top_p",
@@ -23,10 +24,13 @@ _SAMPLING_FIELDS = (
     "repetition_penalty",
     "presence_penalty",
     "frequency_penalty",
-)
+]
+_SAMPLING_FIELDS: tuple[_SamplingField, ...] = get_args(_SamplingField)
 
 
-def wanted(request: pb.PrefillRequest | pb.DecodeRequest | pb.ScoreRequest | pb.GenerateRequest, default: Scope) -> Wanted:
+def wanted(
+    request: pb.PrefillRequest | pb.DecodeRequest | pb.ScoreRequest | pb.GenerateRequest, default: Scope
+) -> Wanted:
     """Return what the answer shall carry; raises ``InvalidArgument`` for a scope that is not defined."""
     if request.logits_scope == pb.LOGITS_SCOPE_UNSPECIFIED:
         return Wanted(default, request.top_entries)
@@ -68,7 +72,8 @@ def check_resume(request: pb.GenerateRequest) -> None:
     extra = sorted(field.name for field, _ in request.ListFields() if field.name not in allowed)
     if extra:
         raise InvalidArgument(
-            f"resume_position goes with session_id only, since the generation keeps its parameters; {extra[0]} is set too",
+            "resume_position goes with session_id only, since the generation keeps its parameters; "
+            f"{extra[0]} is set too",
             field=extra[0],
         )
     if not request.HasField("session_id"):

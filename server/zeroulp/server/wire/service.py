@@ -62,7 +62,9 @@ class DecoderService(pb_grpc.DecoderServiceServicer):
         wanted = requests.wanted(request, Scope.NONE)
         return answers.score(self._run(ScoreJob(_stop(context), sequences, wanted), context))
 
-    def Generate(self, request: pb.GenerateRequest, context: grpc.ServicerContext) -> Iterator[pb.GenerateResponse]:
+    def Generate(
+        self, request: pb.GenerateRequest, context: grpc.ServicerContext
+    ) -> Iterator[pb.GenerateResponse]:
         """Stream a generation, or take a broken one up again."""
         channel = EventChannel(self._engine.limits.generate_ahead)
         channel.on_room = self._engine.wake
@@ -86,12 +88,16 @@ class DecoderService(pb_grpc.DecoderServiceServicer):
             # However the stream ends, its job does not go on without a reader.
             stop.cancel()
 
-    def GetSession(self, request: pb.GetSessionRequest, context: grpc.ServicerContext) -> pb.GetSessionResponse:
+    def GetSession(
+        self, request: pb.GetSessionRequest, context: grpc.ServicerContext
+    ) -> pb.GetSessionResponse:
         """Tell a session's state."""
         _note(request.session_id, None, None)
         return answers.session(self._run(GetSessionJob(_stop(context), request.session_id), context))
 
-    def CloseSession(self, request: pb.CloseSessionRequest, context: grpc.ServicerContext) -> pb.CloseSessionResponse:
+    def CloseSession(
+        self, request: pb.CloseSessionRequest, context: grpc.ServicerContext
+    ) -> pb.CloseSessionResponse:
         """Free a session."""
         _note(request.session_id, None, None)
         return answers.closed(self._run(CloseSessionJob(_stop(context), request.session_id), context))
@@ -107,7 +113,9 @@ class DecoderService(pb_grpc.DecoderServiceServicer):
         encode = tokenizer.encode_document if request.whole_document else tokenizer.encode_prompt
         return pb.TokenizeResponse(token_ids=encode(request.text))
 
-    def Detokenize(self, request: pb.DetokenizeRequest, context: grpc.ServicerContext) -> pb.DetokenizeResponse:
+    def Detokenize(
+        self, request: pb.DetokenizeRequest, context: grpc.ServicerContext
+    ) -> pb.DetokenizeResponse:
         """Turn ids into text."""
         return pb.DetokenizeResponse(text=self._texts.text(request.token_ids.ids, request.skip_control))
 

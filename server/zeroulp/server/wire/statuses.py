@@ -7,6 +7,7 @@ from collections.abc import Sequence
 
 import grpc
 from google.protobuf import any_pb2, duration_pb2
+from google.protobuf.message import Message
 from google.rpc import error_details_pb2, status_pb2
 from grpc_status import rpc_status
 
@@ -40,14 +41,16 @@ _RETRIED = (grpc.StatusCode.RESOURCE_EXHAUSTED, grpc.StatusCode.UNAVAILABLE)
 class _Status(grpc.Status):
     """A status with its trailers; grpc's own class is only an interface."""
 
-    def __init__(self, code: grpc.StatusCode, details: str, trailers: Sequence[tuple[str, str | bytes]]) -> None:
+    def __init__(
+        self, code: grpc.StatusCode, details: str, trailers: Sequence[tuple[str, str | bytes]]
+    ) -> None:
         self.code = code
         self.details = details
         self.trailing_metadata = tuple(trailers)
 
 
 def status_of(error: BaseException) -> tuple[grpc.Status, str]:
-    """Return the status for a client, and its reason. An error that nobody planned is told by a number only."""
+    """Return the status for a client, and its reason; an unplanned error is told by a number only."""
     if isinstance(error, CallError):
         return _status(error.reason, error.message, dict(error.metadata), error), error.reason
     correlation = secrets.token_hex(8)
@@ -57,7 +60,7 @@ def status_of(error: BaseException) -> tuple[grpc.Status, str]:
 
 def _status(reason: str, message: str, metadata: dict[str, str], error: CallError | None) -> grpc.Status:
     code = STATUSES[reason]
-    details = [error_details_pb2.ErrorInfo(reason=reason, domain=DOMAIN, metadata=metadata)]
+    details: list[Message] = [error_details_pb2.ErrorInfo(reason=reason, domain=DOMAIN, metadata=metadata)]
     if error is not None and error.violations:
         details.append(_bad_request(error))
     # A message that is too large stays too large: the trailer says not to retry.
@@ -82,7 +85,7 @@ def _bad_request(error: CallError) -> error_details_pb2.BadRequest:
     return error_details_pb2.BadRequest(field_violations=violations)
 
 
-def _packed(message: object) -> any_pb2.Any:
+def _packed(message: Message) -> any_pb2.Any:
     packed = any_pb2.Any()
-    packed.Pack(message)  # type: ignore[arg-type]
+    packed.Pack(message)
     return packed

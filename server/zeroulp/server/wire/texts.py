@@ -21,7 +21,9 @@ class Texts:
         """The model's tokenizer; raises ``InvalidArgument`` if it has none."""
         if self._loaded.tokenizer is None:
             reason = f" ({self._loaded.text_refused})" if self._loaded.text_refused else ""
-            raise InvalidArgument(f"the model takes token ids only: it has no usable tokenizer{reason}", field="text")
+            raise InvalidArgument(
+                f"the model takes token ids only: it has no usable tokenizer{reason}", field="text"
+            )
         return self._loaded.tokenizer
 
     def prompt(self, request: pb.PrefillRequest | pb.GenerateRequest | pb.ScoreSequence) -> tuple[int, ...]:
@@ -48,7 +50,8 @@ class Texts:
             return tuple(self.tokenizer.encode_plain(request.text))
         if kind == "chat":
             raise InvalidArgument(
-                "chat is a whole conversation and opens a session; to go on from one, tokenize it and send the new ids",
+                "chat is a whole conversation and opens a session; "
+                "to go on from one, tokenize it and send the new ids",
                 field="chat",
             )
         return tuple(request.token_ids.ids)
@@ -60,7 +63,9 @@ class Texts:
         if not chat.messages:
             raise EmptyPrompt("chat.messages is empty; at least one message is needed", field="chat.messages")
         messages = [ChatMessage(message.role, message.content) for message in chat.messages]
-        return tuple(self.tokenizer.encode_plain(self._loaded.chat.render(messages, chat.add_generation_prompt)))
+        return tuple(
+            self.tokenizer.encode_plain(self._loaded.chat.render(messages, chat.add_generation_prompt))
+        )
 
     def text(self, ids: Iterable[int], skip_control: bool) -> str:
         """Return the text of ids."""

@@ -1,0 +1,68 @@
+"""What the model's tests share: teams that live as long as the tests, and kernels cut into small parts."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import numpy as np
+import pytest
+
+from zeroulp.model.compute_team import ComputeTeam
+from zeroulp.model.context import NoGrad
+from zeroulp.model.kernels import shared
+from zeroulp.model.kernels.arrays import I64
+
+THREADS = (1, 2, 3, 7)
+
+
+@pytest.fixture(scope="session")
+def teams() -> dict[int, ComputeTeam]:
+    """Teams of every number of threads."""
+    return {threads: ComputeTeam(threads) for threads in THREADS}
+
+
+@pytest.fixture
+def context(teams: dict[int, ComputeTeam]) -> NoGrad:
+    """Execution by the calling thread alone."""
+    return NoGrad(teams[1])
+
+
+@pytest.fixture
+def rng(request: pytest.FixtureRequest) -> np.random.Generator:
+    """Numbers that depend on the test's name only."""
+    return np.random.default_rng(list(request.node.nodeid.encode()))
+
+
+class Cutting:
+    """Small models have one part a kernel, so no thread would ever help: this cuts every kernel into more."""
+
+    def __init__(self) -> None:
+        self.parts = 1
+        self.jobs = 0
+        self._run = shared.run_job
+
+    def run_job(self, control: I64, job: I64) -> None:
+        self.jobs += 1
+        if self.parts > 1:
+            job[1] = self.parts
+        self._run(control, job)
+
+    @contextmanager
+    def into(self, parts: int) -> Iterator[None]:
+        """Cut kernels into ``parts``; 1 leaves them as they are."""
+        self.parts, before = parts, self.jobs
+        try:
+            yield
+        finally:
+            self.parts = 1
+        assert self.jobs > before, "no kernel went through run_job"
+
+
+@pytest.fixture
+def cutting(monkeypatch: pytest.MonkeyPatch) -> Any:
+    """The kernels of this test, ready to be cut."""
+    cutting = Cutting()
+    monkeypatch.setattr(shared, "run_job", cutting.run_job)
+    return cutting
