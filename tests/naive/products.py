@@ -1,4 +1,4 @@
-"""Matrix products with every sum ascending from +0.0: term after term, first scalar, then for all outputs at once."""
+"""Matrix products with every sum ascending from +0.0: scalar, and a term of all outputs at a time."""
 
 from __future__ import annotations
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import grpc
 import pytest
@@ -28,7 +29,9 @@ def rows(logits: pb.Logits) -> list[bytes]:
 
 
 def prefill(
-    stub: DecoderServiceStub, tokens: Sequence[int], scope: pb.LogitsScope = pb.LOGITS_SCOPE_UNSPECIFIED
+    stub: DecoderServiceStub,
+    tokens: Sequence[int],
+    scope: pb.LogitsScope.ValueType = pb.LOGITS_SCOPE_UNSPECIFIED,
 ) -> pb.PrefillResponse:
     return stub.Prefill(pb.PrefillRequest(token_ids=ids(*tokens), logits_scope=scope))
 
@@ -37,7 +40,7 @@ def decode(
     stub: DecoderServiceStub,
     session_id: str,
     tokens: Sequence[int],
-    scope: pb.LogitsScope = pb.LOGITS_SCOPE_UNSPECIFIED,
+    scope: pb.LogitsScope.ValueType = pb.LOGITS_SCOPE_UNSPECIFIED,
 ) -> pb.DecodeResponse:
     return stub.Decode(pb.DecodeRequest(session_id=session_id, token_ids=ids(*tokens), logits_scope=scope))
 
@@ -56,6 +59,19 @@ def session(stub: DecoderServiceStub, session_id: str) -> pb.GetSessionResponse:
 
 def close(stub: DecoderServiceStub, session_id: str) -> pb.CloseSessionResponse:
     return stub.CloseSession(pb.CloseSessionRequest(session_id=session_id))
+
+
+def streaming(stub: DecoderServiceStub, request: pb.GenerateRequest, **options: Any) -> Any:
+    """Start a generation and return the call: an iterator of events that can be cancelled.
+
+    The stubs know it as one or the other.
+    """
+    return stub.Generate(request, **options)
+
+
+def hang_up(call: Any) -> None:
+    """Cancel a call; the stubs leave the method's result open."""
+    call.cancel()
 
 
 @dataclass(frozen=True)

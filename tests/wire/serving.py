@@ -5,13 +5,14 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 
 import grpc
 
 from zeroulp.model.compute_team import ComputeTeam
 from zeroulp.model.context import NoGrad
+from zeroulp.model.errors import NonFinite
 from zeroulp.model.full_forward import full_forward
 from zeroulp.model.loading import LoadedModel
 from zeroulp.server.engine.engine import Engine
@@ -20,6 +21,7 @@ from zeroulp.server.engine.limits import Limits
 from zeroulp.server.engine.stop_signal import StopSignal
 from zeroulp.server.grpc_server import GrpcServer
 from zeroulp.server.jobs.job import Job
+from zeroulp.server.warmup import warm_up
 from zeroulp.v1.decoder_pb2_grpc import DecoderServiceStub
 
 CHANNEL_OPTIONS = (("grpc.max_receive_message_length", -1), ("grpc.enable_http_proxy", 0))
@@ -108,6 +110,8 @@ def serving(loaded: LoadedModel, limits: Limits | None = None) -> Iterator[Servi
     team = ComputeTeam(2)
     engine = Engine(loaded.model, loaded.tokenizer, limits or Limits(cache_bytes=CACHE_BYTES), team)
     server = GrpcServer(engine, loaded, "127.0.0.1:0")
+    with suppress(NonFinite):  # a test may have spoilt the weights on purpose
+        warm_up(loaded.model, NoGrad(team))
     server.serving(True)
     target = f"127.0.0.1:{server.port}"
     with grpc.insecure_channel(target, options=CHANNEL_OPTIONS) as channel:

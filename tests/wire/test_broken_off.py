@@ -7,7 +7,7 @@ import time
 import grpc
 import pytest
 
-from wire.calls import decode, failure, ids, prefill, rows, session
+from wire.calls import decode, failure, hang_up, ids, prefill, rows, session, streaming
 from wire.models import SLOW
 from wire.serving import Serving, until
 from zeroulp.server.engine.lifecycle import Stage
@@ -26,7 +26,7 @@ def test_a_cancelled_prefill_leaves_nothing(slow: Serving) -> None:
     until(lambda: _running(slow) and slow.engine._busy)
     assert slow.hall.pool.free < before[1]
     started = time.monotonic()
-    call.cancel()
+    hang_up(call)
     with pytest.raises(grpc.FutureCancelledError):
         call.result()
     slow.wait_until_idle()
@@ -40,7 +40,7 @@ def test_a_cancelled_decode_leaves_the_session_as_it_was(slow: Serving) -> None:
     before, footprint = session(slow.stub, opened), slow.footprint
     call = slow.stub.Decode.future(pb.DecodeRequest(session_id=opened, token_ids=ids(*LONG[40:])))
     until(lambda: _running(slow) and slow.engine._busy)
-    call.cancel()
+    hang_up(call)
     slow.wait_until_idle()
     assert session(slow.stub, opened) == before
     assert slow.footprint == footprint
@@ -50,11 +50,9 @@ def test_a_cancelled_decode_leaves_the_session_as_it_was(slow: Serving) -> None:
 
 def test_a_cancelled_score_leaves_nothing(slow: Serving) -> None:
     before = slow.footprint
-    call = slow.stub.Score.future(
-        pb.ScoreRequest(sequences=[pb.ScoreSequence(token_ids=ids(*LONG))] * 3)
-    )
+    call = slow.stub.Score.future(pb.ScoreRequest(sequences=[pb.ScoreSequence(token_ids=ids(*LONG))] * 3))
     until(lambda: _running(slow) and slow.engine._busy)
-    call.cancel()
+    hang_up(call)
     slow.wait_until_idle()
     assert slow.footprint == before
 
@@ -79,7 +77,7 @@ def test_a_neighbour_of_a_cancelled_prefill_keeps_its_bits(slow: Serving) -> Non
         assert rows(decoded.logits)[0] == expected[position]
         if position == 8:
             assert not call.done(), "the prompt was over before it could be cancelled"
-            call.cancel()
+            hang_up(call)
     slow.wait_until_idle()
 
 
@@ -90,7 +88,7 @@ def test_a_call_whose_deadline_passed_in_the_queue_is_never_executed(boundary: S
         requests = [
             boundary.stub.Decode.future(pb.DecodeRequest(session_id=opened, token_ids=ids(100)), timeout=0.2),
             boundary.stub.Prefill.future(pb.PrefillRequest(token_ids=ids(0)), timeout=0.2),
-            boundary.stub.Generate(pb.GenerateRequest(session_id=opened, max_new_tokens=2), timeout=0.2),
+            streaming(boundary.stub, pb.GenerateRequest(session_id=opened, max_new_tokens=2), timeout=0.2),
         ]
         boundary.wait_for_calls(4)
         for request in requests:
@@ -110,7 +108,7 @@ def test_a_call_cancelled_in_the_queue_leaves_its_session_free(boundary: Serving
         ]
         boundary.wait_for_calls(4)
         for call in calls:
-            call.cancel()
+            hang_up(call)
         boundary.wait_for_cancels(3)
     assert decode(boundary.stub, opened, [100]).position == 3
     assert boundary.footprint == footprint
@@ -121,7 +119,7 @@ def test_a_close_cancelled_in_the_queue_closes_nothing(boundary: Serving) -> Non
     with boundary.paused():
         call = boundary.stub.CloseSession.future(pb.CloseSessionRequest(session_id=opened))
         boundary.wait_for_calls(2)
-        call.cancel()
+        hang_up(call)
         boundary.wait_for_cancels(1)
     assert decode(boundary.stub, opened, [100]).position == 3
 
@@ -133,12 +131,12 @@ def test_two_hundred_cancelled_calls_end_at_the_baseline(boundary: Serving) -> N
     for round_ in range(100):
         calls = [
             stub.Prefill.future(pb.PrefillRequest(token_ids=ids(0, 99, 100))),
-            stub.Generate(pb.GenerateRequest(token_ids=ids(0, 99), close_session=True)),
+            streaming(stub, pb.GenerateRequest(token_ids=ids(0, 99), close_session=True)),
         ]
         if round_ % 2:
             time.sleep(0.001)
         for call in calls:
-            call.cancel()
+            hang_up(call)
     boundary.wait_until_idle()
     # A Prefill that was committed before its cancellation has happened: its session is open, and whole.
     opened_now, free_now = boundary.footprint
@@ -150,6 +148,6 @@ def test_a_committed_call_is_not_undone_by_a_late_cancel(boundary: Serving) -> N
     opened = prefill(boundary.stub, [0]).session_id
     call = boundary.stub.Decode.future(pb.DecodeRequest(session_id=opened, token_ids=ids(99)))
     assert call.result().position == 2
-    call.cancel()
+    hang_up(call)
     assert session(boundary.stub, opened).position == 2
     assert failure(lambda: decode(boundary.stub, opened, [258])).reason == "TOKEN_OUT_OF_RANGE"

@@ -8,9 +8,23 @@ import grpc
 import numpy as np
 import pytest
 
-from wire.calls import GREEDY, close, decode, failure, generate, ids, prefill, rows, score_rows, session
-from wire.models import known_model
+from wire.calls import (
+    GREEDY,
+    close,
+    decode,
+    failure,
+    generate,
+    ids,
+    prefill,
+    rows,
+    score_rows,
+    session,
+    streaming,
+)
+from wire.models import known_model, seeded
 from wire.serving import Serving, serving
+from zeroulp.model.configuration import Configuration
+from zeroulp.model.kernels.arrays import F64, I64
 from zeroulp.v1 import decoder_pb2 as pb
 
 POISONED = 250
@@ -43,7 +57,7 @@ def test_a_spoilt_row_is_named_by_every_call(spoilt: Serving) -> None:
         lambda: score_rows(stub, [1, POISONED, 2]),
         lambda: generate(stub, pb.GenerateRequest(token_ids=ids(1, POISONED, 2))),
     ):
-        told = failure(call)  # type: ignore[arg-type]
+        told = failure(call)
         assert (told.code, told.reason) == (grpc.StatusCode.DATA_LOSS, "NON_FINITE")
         assert told.metadata == {"stage": "embedding"}
         assert "embedding" in told.message
@@ -121,38 +135,37 @@ def test_a_failed_decode_leaves_session_and_next_logits(own: Serving) -> None:
     assert rows(decoded.logits)[0] == own.full_rows([1, 2, 3, 5, 6])[-1]
 
 
-def test_a_generation_that_fails_keeps_what_it_has_told(own: Serving) -> None:
+def test_a_generation_that_fails_keeps_what_it_has_told(
+    own: Serving, monkeypatch: pytest.MonkeyPatch
+) -> None:
     stub = own.stub
     greedy = generate(stub, pb.GenerateRequest(token_ids=ids(1, 2, 3), max_new_tokens=9, sampling=GREEDY)).ids
     poisoned = next(token for token in greedy if token != greedy[0])
     told = greedy[: greedy.index(poisoned)]
     own.wait_until_idle()
-    node = own.loaded.model.parameters["token_embedding.weight"]
-    sound, lookup = node.stored, node.values()
     opened = prefill(stub, [1, 2, 3]).session_id
-    encoder = own.loaded.model.encoder
-    encode = encoder.encode
-    def spoilt(tokens: np.ndarray) -> np.ndarray:  # type: ignore[type-arg]
-        x: np.ndarray = encode(tokens)  # type: ignore[type-arg]
+    encode = own.loaded.model.encoder.encode
+
+    def spoilt(tokens: I64) -> F64:
+        x = encode(tokens)
         x[tokens == poisoned] = np.nan
         return x
-    encoder.encode = spoilt  # type: ignore[method-assign]
-    seen = []
-    with pytest.raises(grpc.RpcError) as caught:
-        for event in stub.Generate(
-            pb.GenerateRequest(session_id=opened, max_new_tokens=9, sampling=GREEDY)
-        ):
+
+    seen: list[int] = []
+
+    def read() -> None:
+        request = pb.GenerateRequest(session_id=opened, max_new_tokens=9, sampling=GREEDY)
+        for event in streaming(stub, request):
             if event.HasField("token"):
                 seen.append(event.token.token_id)
-    assert isinstance(caught.value, grpc.Call)
-    assert caught.value.code() is grpc.StatusCode.DATA_LOSS
-    encoder.encode = encode  # type: ignore[method-assign]
+
+    with monkeypatch.context() as patch:
+        patch.setattr(own.loaded.model.encoder, "encode", spoilt)
+        assert failure(read).code is grpc.StatusCode.DATA_LOSS
     assert seen == told
     assert list(session(stub, opened).token_ids) == [1, 2, 3, *told]
     resumed = generate(stub, pb.GenerateRequest(session_id=opened, resume_position=3))
     assert resumed.ids == greedy
-    assert node.stored is sound
-    assert lookup.tobytes() == node.values().tobytes()
 
 
 def test_a_changed_parameter_makes_open_sessions_stale(own: Serving) -> None:
@@ -169,7 +182,7 @@ def test_a_changed_parameter_makes_open_sessions_stale(own: Serving) -> None:
         lambda: generate(stub, pb.GenerateRequest(session_id=opened, token_ids=ids(4), max_new_tokens=2)),
         lambda: generate(stub, pb.GenerateRequest(session_id=opened, resume_position=2)),
     ):
-        told = failure(call)  # type: ignore[arg-type]
+        told = failure(call)
         assert (told.code, told.reason) == (grpc.StatusCode.FAILED_PRECONDITION, "PARAMETERS_CHANGED")
         assert told.metadata["parameter"] == "blocks.0.ffn.up.weight"
         assert (session(stub, opened), own.footprint) == (before, footprint)
@@ -187,3 +200,18 @@ def test_squares_that_overflow_are_not_turned_into_zeros(own: Serving) -> None:
     told = failure(lambda: prefill(own.stub, [1, POISONED], pb.LOGITS_SCOPE_NONE))
     assert (told.code, told.reason) == (grpc.StatusCode.DATA_LOSS, "NON_FINITE")
     assert told.metadata == {"layer": "0", "stage": "attention_norm"}
+
+
+def test_a_score_that_overflows_is_not_masked_away() -> None:
+    """An infinite negative score has weight zero, so nothing after the softmax would show it."""
+    loaded = seeded("tiny", Configuration(8, 4, 1, 1, 8, 1, 8, 10000.0, 1e-6), 3)
+    parameters = loaded.model.parameters
+    table = parameters["token_embedding.weight"].values()
+    table[0] = 0.0
+    parameters["token_embedding.weight"].set_value(table)
+    parameters["blocks.0.attention.key.weight"].set_value(np.eye(4) * 1e160)
+    parameters["blocks.0.attention.query.weight"].set_value(np.eye(4) * -1e160)
+    with serving(loaded) as served:
+        told = failure(lambda: prefill(served.stub, [0, 1]))
+        assert (told.code, told.reason) == (grpc.StatusCode.DATA_LOSS, "NON_FINITE")
+        assert told.metadata["layer"] == "0"

@@ -20,6 +20,8 @@ POSITIONS = 64
 BAD = 300
 """The first id outside the vocabulary."""
 
+CHAT = pb.Chat(messages=[pb.ChatMessage(role="user", content="Hi")])
+
 Call = Callable[[DecoderServiceStub, str], object]
 
 
@@ -69,19 +71,21 @@ CASES = [
     Case("bad token in a decode", _decode(1, 2, BAD), INVALID, TOKEN, "token_ids[2]"),
     Case("bad token in a score", _score(pb.ScoreSequence(token_ids=ids(1, BAD))), INVALID, TOKEN,
          "sequences[1].token_ids[1]"),
-    Case("bad target in a score", _score(pb.ScoreSequence(token_ids=ids(1, 2), targets=ids(2, BAD))), INVALID,
-         TOKEN, "sequences[1].targets[1]"),
+    Case("bad target in a score", _score(pb.ScoreSequence(token_ids=ids(1, 2), targets=ids(2, BAD))),
+         INVALID, TOKEN, "sequences[1].targets[1]"),
     Case("bad token in a generation", _generate(pb.GenerateRequest(token_ids=ids(1, BAD, 2))), INVALID, TOKEN,
          "token_ids[1]"),
     Case("bad token in a prompt to go on from",
-         _generate(pb.GenerateRequest(token_ids=ids(1, BAD, 2)), on_session=False), INVALID, TOKEN, "token_ids[1]"),
+         _generate(pb.GenerateRequest(token_ids=ids(1, BAD, 2)), on_session=False), INVALID, TOKEN,
+         "token_ids[1]"),
     Case("empty prompt", _prefill(), INVALID, EMPTY, "token_ids"),
     Case("no prompt", lambda stub, _: stub.Prefill(pb.PrefillRequest()), INVALID, EMPTY, "input"),
     Case("empty decode", _decode(), INVALID, EMPTY, "token_ids"),
-    Case("empty sequence", _score(pb.ScoreSequence(token_ids=ids())), INVALID, EMPTY, "sequences[1].token_ids"),
+    Case("empty sequence", _score(pb.ScoreSequence(token_ids=ids())),
+         INVALID, EMPTY, "sequences[1].token_ids"),
     Case("no sequence input", _score(pb.ScoreSequence()), INVALID, EMPTY, "input"),
-    Case("generation from nothing", _generate(pb.GenerateRequest(max_new_tokens=1), on_session=False), INVALID,
-         EMPTY, "input"),
+    Case("generation from nothing", _generate(pb.GenerateRequest(max_new_tokens=1), on_session=False),
+         INVALID, EMPTY, "input"),
     Case("generation from an empty prompt", _generate(pb.GenerateRequest(token_ids=ids()), on_session=False),
          INVALID, EMPTY, "token_ids"),
     Case("over-long prompt", _prefill(*[1] * 65), OUT_OF_RANGE, FULL, "token_ids", ("65", "64")),
@@ -90,15 +94,17 @@ CASES = [
          "sequences[1].token_ids", ("65", "64")),
     Case("over-long generation", _generate(pb.GenerateRequest(max_new_tokens=62)), OUT_OF_RANGE, FULL,
          "max_new_tokens", ("65", "64")),
-    Case("over-long input and generation", _generate(pb.GenerateRequest(token_ids=ids(1, 2), max_new_tokens=60)),
+    Case("over-long input and generation",
+         _generate(pb.GenerateRequest(token_ids=ids(1, 2), max_new_tokens=60)),
          OUT_OF_RANGE, FULL, "max_new_tokens", ("65", "64")),
     Case("largest generation", _generate(pb.GenerateRequest(max_new_tokens=2**32 - 1)), OUT_OF_RANGE, FULL,
          "max_new_tokens", ("64",)),
-    Case("text without a tokenizer", lambda stub, _: stub.Prefill(pb.PrefillRequest(text="a")), INVALID, VALUE,
-         "text"),
-    Case("stop string without a tokenizer", _generate(pb.GenerateRequest(stop=["a"])), INVALID, VALUE, "stop"),
+    Case("text without a tokenizer", lambda stub, _: stub.Prefill(pb.PrefillRequest(text="a")),
+         INVALID, VALUE, "text"),
+    Case("stop string without a tokenizer", _generate(pb.GenerateRequest(stop=["a"])),
+         INVALID, VALUE, "stop"),
     Case("chat without a template",
-         lambda stub, _: stub.Prefill(pb.PrefillRequest(chat=pb.Chat(messages=[pb.ChatMessage(role="user")]))),
+         lambda stub, _: stub.Prefill(pb.PrefillRequest(chat=CHAT)),
          INVALID, VALUE, "chat"),
     Case("chat on a session", _generate(pb.GenerateRequest(chat=pb.Chat())), INVALID, VALUE, "chat"),
 ]  # fmt: skip
@@ -148,7 +154,7 @@ def test_an_unknown_session_is_not_found(grouped: Serving) -> None:
         lambda: generate(stub, pb.GenerateRequest(session_id="", token_ids=ids(1))),
         lambda: generate(stub, pb.GenerateRequest(session_id="nobody", resume_position=1)),
     ):
-        told: Failure = failure(call)  # type: ignore[arg-type]
+        told: Failure = failure(call)
         assert (told.code, told.reason, told.fields) == (
             grpc.StatusCode.NOT_FOUND,
             "SESSION_UNKNOWN",

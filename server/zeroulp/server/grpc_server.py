@@ -11,6 +11,7 @@ from grpc_reflection.v1alpha import reflection
 
 from zeroulp.model.loading import LoadedModel
 from zeroulp.server.engine.engine import Engine
+from zeroulp.server.health import Health
 from zeroulp.server.wire.guard import Guard
 from zeroulp.server.wire.service import DecoderService
 from zeroulp.v1 import decoder_pb2, decoder_pb2_grpc
@@ -33,7 +34,7 @@ class GrpcServer:
 
     def __init__(self, engine: Engine, loaded: LoadedModel, listen: str) -> None:
         self._engine = engine
-        self._health = health.HealthServicer()
+        self._health = Health()
         self._server = grpc.server(
             futures.ThreadPoolExecutor(WIRE_THREADS, thread_name_prefix="wire"),
             interceptors=[Guard(structlog.get_logger())],

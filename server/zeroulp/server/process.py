@@ -103,6 +103,9 @@ def load_with_progress(model: str) -> LoadedModel:
         BarColumn(),
         TextColumn("{task.completed}/{task.total} parameters"),
     )
-    with Progress(*columns, TimeElapsedColumn(), console=Console(stderr=True), transient=True) as progress:
+    console = Console(stderr=True)
+    # Without a terminal it would leave an empty line among those of the log.
+    hidden = not console.is_terminal
+    with Progress(*columns, TimeElapsedColumn(), console=console, transient=True, disable=hidden) as progress:
         task = progress.add_task(model, total=None)
         return load(model, lambda done, total: progress.update(task, completed=done, total=total))

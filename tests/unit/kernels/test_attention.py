@@ -64,9 +64,12 @@ class Case:
 
     def computed(self) -> F64:
         y = np.full_like(self.q, np.nan)
-        cache = self.table, self.keys, self.values
-        assert shared.attention(new_control(), self.q, self.first, self.last, *cache, self.scale, y)
+        assert self.attend(y)
         return y
+
+    def attend(self, y: F64) -> bool:
+        q, first, last, control = self.q, self.first, self.last, new_control()
+        return shared.attention(control, q, first, last, self.table, self.keys, self.values, self.scale, y)
 
     def of_part(self, part: int, parts: int) -> tuple[F64, I64]:
         y, finite = np.full_like(self.q, np.nan), np.ones(parts, np.int64)
@@ -156,13 +159,10 @@ def test_a_visible_score_that_is_not_finite_is_told(bad: float, place: int) -> N
     case = Case(1, 2, 4, BLOCK + 6, 3, None, seed=2)
     case.k[place] = bad
     store_rows(case.k, case.v, 0, case.table, case.keys, case.values)
-    y = np.empty_like(case.q)
-    cache = case.table, case.keys, case.values
-    assert not shared.attention(new_control(), case.q, case.first, case.last, *cache, case.scale, y)
+    assert not case.attend(np.empty_like(case.q))
     if place:  # a row that does not see it is told nothing
-        one = slice(0, 1)
-        before = case.first[one], np.array([place])
-        assert shared.attention(new_control(), case.q[one], *before, *cache, case.scale, y[one])
+        case.q, case.first, case.last = case.q[:1], case.first[:1], np.array([place])
+        assert case.attend(np.empty_like(case.q))
 
 
 def test_only_the_part_that_met_it_tells() -> None:

@@ -26,7 +26,7 @@ def inputs(rng: np.random.Generator, rows: int, depth: int) -> F64:
 def by_call(x: F64, w: PackedMatrix) -> F64:
     y, packed = np.full((len(x), w.width), np.nan), np.full(x.shape, np.nan)
     shared.pack_rows(new_control(), x, packed)
-    shared.linear(new_control(), x, packed, w.panels, w.depth, w.width, y)
+    shared.linear(new_control(), x, packed, [(w.panels, w.width)], [y])
     return y
 
 
@@ -143,3 +143,17 @@ def test_few_rows_need_no_packing(alone: I64) -> None:
     packed = np.full((FEW_ROWS, 3), np.nan)
     shared.pack_rows(alone, np.ones((FEW_ROWS, 3)), packed)
     assert np.isnan(packed).all()
+
+
+def test_several_weights_at_once(rng: np.random.Generator) -> None:
+    for rows in (1, 9):
+        x = inputs(rng, rows, 64)
+        weights = [
+            packed_as(representable(rng, (64, width), storage), storage)
+            for width, storage in ((33, "f64"), (8, "bf16"), (70, "f32"))
+        ]
+        packed, results = np.empty_like(x), [np.full((rows, w.width), np.nan) for w in weights]
+        shared.pack_rows(new_control(), x, packed)
+        shared.linear(new_control(), x, packed, [(w.panels, w.width) for w in weights], results)
+        for w, y in zip(weights, results, strict=True):
+            assert y.tobytes() == product(x, w.unpack()).tobytes()

@@ -26,7 +26,9 @@ def turns(positions: I64, base: float, width: int) -> tuple[F64, F64]:
 def test_angles(width: int, base: float) -> None:
     positions = np.array([0, 1, 2, 7, 511, 2047, 131071], np.int64)
     cosines, sines = turns(positions, base, width)
-    angles = [[t * elementary.power(base, -2 * p / width) for p in range(width // 2)] for t in positions.tolist()]
+    angles = [
+        [t * elementary.power(base, -2 * p / width) for p in range(width // 2)] for t in positions.tolist()
+    ]
     assert cosines.tobytes() == np.array([[elementary.cos(a) for a in row] for row in angles]).tobytes()
     assert sines.tobytes() == np.array([[elementary.sin(a) for a in row] for row in angles]).tobytes()
 

@@ -51,8 +51,9 @@ def test_nucleus(weights: list[float], share: float, random) -> None:  # type: i
     ranked = list(range(len(weights)))
     random.shuffle(ranked)
     needed = share * naive.ascending_sum([weights[v] for v in ranked])
-    want = next(n for n in range(1, len(ranked) + 1)
-                if n == len(ranked) or naive.ascending_sum([weights[v] for v in ranked[:n]]) >= needed)  # fmt: skip
+    want = 1
+    while want < len(ranked) and naive.ascending_sum([weights[v] for v in ranked[:want]]) < needed:
+        want += 1
     assert nucleus(np.array(weights), np.array(ranked), share) == want
 
 

@@ -86,7 +86,9 @@ def test_log_normalisers(alone: I64, rng: np.random.Generator, width: int) -> No
     shared.log_normalisers(alone, z, best, log_tail)
     for row, line in enumerate(z.tolist()):
         assert best[row] == line.index(max(line))
-        assert float_bits(log_tail[row]) == float_bits(elementary.log1p(naive_tail(line, line.index(max(line)))))
+        assert float_bits(log_tail[row]) == float_bits(
+            elementary.log1p(naive_tail(line, line.index(max(line))))
+        )
 
 
 @pytest.mark.parametrize("parts", [1, 2, 3, 5, 64])

@@ -13,6 +13,7 @@ from zeroulp.model.compute_team import ComputeTeam
 from zeroulp.model.context import NoGrad
 from zeroulp.model.kernels import shared
 from zeroulp.model.kernels.arrays import I64
+from zeroulp.model.kernels.team import run_jobs
 
 THREADS = (1, 2, 3, 7)
 
@@ -41,13 +42,12 @@ class Cutting:
     def __init__(self) -> None:
         self.parts = 1
         self.jobs = 0
-        self._run = shared.run_job
 
-    def run_job(self, control: I64, job: I64) -> None:
-        self.jobs += 1
+    def run_jobs(self, control: I64, jobs: I64) -> None:
+        self.jobs += len(jobs)
         if self.parts > 1:
-            job[1] = self.parts
-        self._run(control, job)
+            jobs[:, 1] = self.parts
+        run_jobs(control, jobs)
 
     @contextmanager
     def into(self, parts: int) -> Iterator[None]:
@@ -57,12 +57,12 @@ class Cutting:
             yield
         finally:
             self.parts = 1
-        assert self.jobs > before, "no kernel went through run_job"
+        assert self.jobs > before, "no kernel went through run_jobs"
 
 
 @pytest.fixture
 def cutting(monkeypatch: pytest.MonkeyPatch) -> Any:
     """The kernels of this test, ready to be cut."""
     cutting = Cutting()
-    monkeypatch.setattr(shared, "run_job", cutting.run_job)
+    monkeypatch.setattr(shared, "run_jobs", cutting.run_jobs)
     return cutting

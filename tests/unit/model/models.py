@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Callable, Iterable, Sequence
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -92,7 +93,7 @@ def by_calls(model: LanguageModel, context: NoGrad, ids: Sequence[int], ends: It
 def by_chunks(model: LanguageModel, context: NoGrad, ids: Sequence[int], ends: Iterable[int]) -> F64:
     """One transaction, a step for each run of ids between two of ``ends``."""
     borders = [0, *sorted({*ends} - {0, len(ids)}), len(ids)]
-    chunks = [ids[a:b] for a, b in zip(borders, borders[1:], strict=False)]
+    chunks = [ids[a:b] for a, b in pairwise(borders)]
     return append(model, context, model.new_cache(pool_for(model, len(ids))), *chunks)
 
 

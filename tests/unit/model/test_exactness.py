@@ -18,7 +18,7 @@ from zeroulp.model.context import NoGrad
 from zeroulp.model.full_forward import full_forward
 from zeroulp.model.kernels.arrays import F64
 from zeroulp.model.packing import PackedMatrix
-from zeroulp.model.parameters import TABLE, ParameterInventory
+from zeroulp.model.parameters import TABLE
 
 # fixtures are not used up: teams and the cut kernels keep nothing between examples
 SHARED = settings(suppress_health_check=[HealthCheck.function_scoped_fixture], max_examples=25)

@@ -97,7 +97,8 @@ def test_names_in_order() -> None:
 
 
 @pytest.mark.parametrize(
-    ("name", "count", "tensors", "table"), [("boundary-39", 1372, 20, 1032), ("glass-default", 852_608, 38, 131_072)]
+    ("name", "count", "tensors", "table"),
+    [("boundary-39", 1372, 20, 1032), ("glass-default", 852_608, 38, 131_072)],
 )
 def test_counts(name: str, count: int, tensors: int, table: int) -> None:
     shapes = BUILT_IN[name].configuration.parameter_shapes()

@@ -37,7 +37,10 @@ def test_counts() -> None:
 
 def test_table_is_packed_over_the_vocabulary() -> None:
     table = inventory()[TABLE]
-    assert (table.matrix.depth, table.matrix.width) == (models.SMALL.model_width, models.SMALL.vocabulary_size)
+    assert (table.matrix.depth, table.matrix.width) == (
+        models.SMALL.model_width,
+        models.SMALL.vocabulary_size,
+    )
 
 
 def test_lookup_and_head_share_the_node() -> None:

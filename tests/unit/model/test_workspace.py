@@ -2,19 +2,21 @@
 
 from __future__ import annotations
 
-import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
+from zeroulp.model.kernels.arrays import F64
 from zeroulp.model.workspace import Workspace
 
-SIZES = st.lists(st.lists(st.tuples(st.integers(1, 9), st.integers(1, 40)), max_size=6), min_size=1, max_size=8)
+SIZES = st.lists(
+    st.lists(st.tuples(st.integers(1, 9), st.integers(1, 40)), max_size=6), min_size=1, max_size=8
+)
 
 
 @given(SIZES)
 def test_arrays_survive_until_the_turn_after_the_next(turns: list[list[tuple[int, int]]]) -> None:
     workspace, number = Workspace(), 0.0
-    before: list[tuple[np.ndarray, float]] = []  # type: ignore[type-arg]
+    before: list[tuple[F64, float]] = []
     for sizes in turns:
         workspace.turn()
         now = []

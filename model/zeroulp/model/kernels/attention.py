@@ -18,7 +18,10 @@ from zeroulp.model.kernels.tile import tile
 from zeroulp.model.kernels.vectors import LANES
 
 TILE_ROWS = 4
-"""Query rows that share one pass over the keys."""
+"""Query rows whose sums are in registers at a time."""
+
+STRIP_ROWS = 16
+"""Query rows that go over a block of keys or values while it is in the first-level cache."""
 
 
 @kernel
@@ -49,19 +52,35 @@ def _rows_by_panel(
 
 @kernel
 def _scores(
-    q: F64, rows: int, table: I64, head: int, keys: F64, start: int, stop: int, s: F64, span: int
+    q: F64,
+    rows: int,
+    firsts: I64,
+    lasts: I64,
+    table: I64,
+    head: int,
+    keys: F64,
+    start: int,
+    stop: int,
+    s: F64,
+    span: int,
 ) -> None:
-    """Fill raw scores of blocks ``start..stop`` for ``rows`` gathered query rows ``q [features, rows]``."""
+    """Fill raw scores of the blocks ``start..stop`` that a tile's rows can see.
+
+    ``q`` holds the gathered rows, each tile as ``[features, tile rows]``.
+    """
     heads, width = keys.shape[1], keys.shape[3]
     flat = keys.reshape(-1)
     s[: rows * span] = 0.0
     for block in range(start, stop):
         at = (table[block] * heads + head) * BLOCK * width
-        for panel in range(BLOCK // LANES):
-            column = (block - start) * BLOCK + panel * LANES
-            _rows_by_panel(
-                rows, q, 0, 1, rows, flat, at + panel * LANES * width, LANES, width, s, column, span
-            )
+        for row in range(0, rows, TILE_ROWS):
+            count = min(TILE_ROWS, rows - row)
+            if block * BLOCK >= lasts[row + count - 1] or (block + 1) * BLOCK <= firsts[row]:
+                continue
+            for panel in range(BLOCK // LANES):
+                k_at = at + panel * LANES * width
+                s_at = row * span + (block - start) * BLOCK + panel * LANES
+                _rows_by_panel(count, q, row * width, 1, count, flat, k_at, LANES, width, s, s_at, span)
 
 
 @kernel
@@ -105,23 +124,53 @@ def _mix(
     values: F64,
     o: F64,
 ) -> None:
-    """Continue ``o[row ..] += p[j] * v[j]`` for j in ``first..last``, ascending, ``rows`` rows at once."""
+    """Continue ``o[row ..] += p[j] * v[j]`` for j in ``first..last``, ascending, inside one block."""
     heads, padded = values.shape[1], values.shape[3]
-    flat = values.reshape(-1)
-    position = first
-    while position < last:
-        stop = min(last, (position // BLOCK + 1) * BLOCK)
-        at = ((table[position // BLOCK] * heads + head) * BLOCK + position % BLOCK) * padded
-        p_at = row * span + position - origin
-        for f in range(0, padded, LANES):
-            _rows_by_panel(
-                rows, p, p_at, span, 1, flat, at + f, padded, stop - position, o, row * padded + f, padded
-            )
-        position = stop
+    at = ((table[first // BLOCK] * heads + head) * BLOCK + first % BLOCK) * padded
+    p_at = row * span + first - origin
+    for f in range(0, padded, LANES):
+        o_at = row * padded + f
+        _rows_by_panel(
+            rows, p, p_at, span, 1, values.reshape(-1), at + f, padded, last - first, o, o_at, padded
+        )
 
 
 @kernel
-def _attend_rows(
+def _mix_tile_in_block(
+    p: F64,
+    row: int,
+    rows: int,
+    span: int,
+    origin: int,
+    firsts: I64,
+    lasts: I64,
+    block: int,
+    table: I64,
+    head: int,
+    values: F64,
+    o: F64,
+) -> None:
+    """Continue the mixes of one tile with what its rows see of a block.
+
+    Keys that all rows see go through the tile; before and after them each row takes its own.
+    """
+    start, stop = block * BLOCK, (block + 1) * BLOCK
+    shared_first = min(max(firsts[row + rows - 1], start), stop)
+    shared_last = max(min(lasts[row], stop), shared_first)
+    for r in range(row, row + rows):
+        first, last = max(firsts[r], start), min(lasts[r], shared_first)
+        if first < last:
+            _mix(p, r, 1, span, origin, first, last, table, head, values, o)
+    if shared_first < shared_last:
+        _mix(p, row, rows, span, origin, shared_first, shared_last, table, head, values, o)
+    for r in range(row, row + rows):
+        first, last = max(firsts[r], shared_last), min(lasts[r], stop)
+        if first < last:
+            _mix(p, r, 1, span, origin, first, last, table, head, values, o)
+
+
+@kernel
+def _attend_strip(
     q: F64,
     row: int,
     rows: int,
@@ -137,36 +186,32 @@ def _attend_rows(
     """Attend with grouped rows ``row .. row + rows`` (position-major) of one key/value head."""
     heads, width, padded = keys.shape[1], keys.shape[3], values.shape[3]
     group = y.shape[1] // width // heads
-    times = np.empty(rows, np.int64)
+    firsts, lasts = np.empty(rows, np.int64), np.empty(rows, np.int64)
     gathered = np.empty(rows * width)
     for r in range(rows):
-        times[r] = (row + r) // group
-        column = (head * group + (row + r) % group) * width
+        time, column = (row + r) // group, (head * group + (row + r) % group) * width
+        firsts[r], lasts[r] = first[time], last[time]
+        tile_row = r // TILE_ROWS * TILE_ROWS
+        count = min(TILE_ROWS, rows - tile_row)
         for f in range(width):
-            gathered[f * rows + r] = q[times[r], column + f]
+            gathered[tile_row * width + f * count + r - tile_row] = q[time, column + f]
     # both bounds only grow with the position
-    start, stop = first[times[0]] // BLOCK, (last[times[rows - 1]] + BLOCK - 1) // BLOCK
+    start, stop = firsts[0] // BLOCK, (lasts[rows - 1] + BLOCK - 1) // BLOCK
     origin, span = start * BLOCK, (stop - start) * BLOCK
     s = np.empty(rows * span)
-    _scores(gathered, rows, table, head, keys, start, stop, s, span)
+    _scores(gathered, rows, firsts, lasts, table, head, keys, start, stop, s, span)
     finite = True
     for r in range(rows):
-        finite &= _softmax(s, r, span, first[times[r]] - origin, last[times[r]] - origin, scale)
-
+        finite &= _softmax(s, r, span, firsts[r] - origin, lasts[r] - origin, scale)
     o = np.zeros(rows * padded)
-    shared_first, shared_last = first[times[rows - 1]], last[times[0]]
-    shared_last = max(shared_first, shared_last)
+    for block in range(start, stop):
+        for r in range(0, rows, TILE_ROWS):
+            count = min(TILE_ROWS, rows - r)
+            _mix_tile_in_block(s, r, count, span, origin, firsts, lasts, block, table, head, values, o)
     for r in range(rows):
-        _mix(
-            s, r, 1, span, origin, first[times[r]], min(shared_first, last[times[r]]), table, head, values, o
-        )
-    _mix(s, 0, rows, span, origin, shared_first, shared_last, table, head, values, o)
-    for r in range(rows):
-        _mix(s, r, 1, span, origin, max(shared_last, first[times[r]]), last[times[r]], table, head, values, o)
-    for r in range(rows):
-        column = (head * group + (row + r) % group) * width
+        time, column = (row + r) // group, (head * group + (row + r) % group) * width
         for f in range(width):
-            y[times[r], column + f] = o[r * padded + f]
+            y[time, column + f] = o[r * padded + f]
     return finite
 
 
@@ -191,11 +236,10 @@ def attention_part(
     """
     heads, width = keys.shape[1], keys.shape[3]
     grouped = q.shape[0] * (q.shape[1] // width // heads)
-    tiles = (grouped + TILE_ROWS - 1) // TILE_ROWS
-    # later rows see more keys: interleaving the tiles gives every part the same share
-    for item in range(part, heads * tiles, parts):
-        row = item // heads * TILE_ROWS
-        if not _attend_rows(
-            q, row, min(TILE_ROWS, grouped - row), item % heads, first, last, table, keys, values, scale, y
-        ):
+    strips = (grouped + STRIP_ROWS - 1) // STRIP_ROWS
+    # later rows see more keys: interleaving the strips gives every part the same share
+    for item in range(part, heads * strips, parts):
+        row = item // heads * STRIP_ROWS
+        rows = min(STRIP_ROWS, grouped - row)
+        if not _attend_strip(q, row, rows, item % heads, first, last, table, keys, values, scale, y):
             finite[part] = 0

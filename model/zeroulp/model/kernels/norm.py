@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import numpy as np
+
 from zeroulp.model.kernels.arrays import F64
 from zeroulp.model.kernels.elementary import exp, log
 from zeroulp.model.kernels.jit import kernel
@@ -10,6 +12,8 @@ from zeroulp.model.kernels.jit import kernel
 @kernel
 def _finish_row(x: F64, start: int, width: int, total: float, gain: F64, epsilon: float, y: F64) -> None:
     inverse = exp(log(total / width + epsilon) * -0.5)
+    if not total < np.inf:
+        inverse = np.nan  # an infinite sum of squares would make zeros that pass for numbers
     for d in range(width):
         y[start + d] = (x[start + d] * inverse) * gain[d]
 

@@ -1,10 +1,10 @@
 """Sharing one kernel's independent parts among threads, inside machine code.
 
-A job is a row of int64: what code to call, how many parts, and its arguments as addresses, integers and f64
-bits. Up to MOST_JOBS independent jobs are published together. The caller publishes it and works on its parts itself; whoever else is awake takes parts too.
-The caller waits for parts that were taken, never for a thread to arrive: a helper that the system has
-put to sleep delays nothing, and no helper at all is only slower. Which thread computes a part cannot
-change a bit, since no sum is split over parts.
+A job is a row of int64: what code to call, how many parts, and its arguments as addresses, integers
+and f64 bits. The caller publishes up to MOST_JOBS independent jobs and works on their parts itself;
+whoever else is awake takes parts too. The caller waits for parts that were taken, never for a thread to
+arrive: a helper that the system has put to sleep delays nothing, and no helper at all is only slower.
+Which thread computes a part cannot change a bit, since no sum is split over parts.
 
 Control words, each on a cache line of its own:
     TICKET  number of the publication * 2**20 + next part: taking a part is one compare-and-exchange on it

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import math
 import os
 import sys
 
@@ -37,6 +38,7 @@ def _parser() -> argparse.ArgumentParser:
     )
     parser.add_argument(
         "--listen",
+        type=_address,
         default="127.0.0.1:50051",
         metavar="HOST:PORT",
         help="port 0 takes a free one (default: %(default)s)",
@@ -51,7 +53,7 @@ def _parser() -> argparse.ArgumentParser:
     )
     parser.add_argument(
         "--grace",
-        type=float,
+        type=_seconds,
         default=30.0,
         metavar="SECONDS",
         help="how long calls in flight may take to finish after SIGTERM (default: %(default)s)",
@@ -59,8 +61,25 @@ def _parser() -> argparse.ArgumentParser:
     return parser
 
 
+def _address(text: str) -> str:
+    host, _, port = text.rpartition(":")
+    # gRPC would take a port past 65535 for another one, in silence.
+    if not host or not (port.isascii() and port.isdecimal() and int(port) < 1 << 16):
+        raise argparse.ArgumentTypeError(f"{text!r} is not HOST:PORT with a port from 0 to 65535")
+    return text
+
+
 def _positive(text: str) -> int:
-    value = int(text)
-    if value < 1:
-        raise argparse.ArgumentTypeError(f"{value} threads; at least 1 is needed")
+    if not (text.isascii() and text.isdecimal() and int(text) >= 1):
+        raise argparse.ArgumentTypeError(f"{text!r} is not a whole number from 1 on")
+    return int(text)
+
+
+def _seconds(text: str) -> float:
+    try:
+        value = float(text)
+    except ValueError:
+        value = math.nan
+    if not 0.0 <= value < math.inf:
+        raise argparse.ArgumentTypeError(f"{text!r} is not a number of seconds from 0 on")
     return value

@@ -10,16 +10,14 @@ from typing import TypeVar
 
 import numpy as np
 
-from zeroulp.model.cache.pool import BlockPool, block_bytes
 from zeroulp.model.composition.language_model import LanguageModel
 from zeroulp.model.compute_team import ComputeTeam
 from zeroulp.model.context import NoGrad
 from zeroulp.model.errors import CallError, Draining, NonFinite, QueueFull
 from zeroulp.model.kernels.arrays import F64
 from zeroulp.model.text import Tokenizer
-from zeroulp.server.engine.hall import Hall
+from zeroulp.server.engine.hall import new_hall
 from zeroulp.server.engine.limits import Limits
-from zeroulp.server.engine.session_table import SessionTable
 from zeroulp.server.engine.step import Step, StepBroken
 from zeroulp.server.jobs.job import Job, Share
 
@@ -39,12 +37,10 @@ class Engine:
     def __init__(
         self, model: LanguageModel, tokenizer: Tokenizer | None, limits: Limits, team: ComputeTeam
     ) -> None:
-        pool = BlockPool(model.configuration, max(1, limits.cache_bytes // block_bytes(model.configuration)))
-        sessions = SessionTable(limits.max_sessions, limits.max_waiting_per_session)
         self.limits = limits
         self.on_death: Callable[[], None] | None = None
         """Told on the compute thread when it ends with an error."""
-        self._hall = Hall(model, tokenizer, NoGrad(team), pool, sessions, limits)
+        self._hall = new_hall(model, tokenizer, NoGrad(team), limits)
         self._team = team
         self._changed = threading.Condition()
         self._inbox: deque[Job] = deque()

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from zeroulp.model.cache.pool import BlockPool
+from zeroulp.model.cache.pool import BlockPool, block_bytes, blocks_for
 from zeroulp.model.composition.language_model import LanguageModel
 from zeroulp.model.context import NoGrad
 from zeroulp.model.errors import InvalidArgument, MessageTooLarge
@@ -59,3 +59,12 @@ class Hall:
                 answer_bytes=size,
                 max_message_bytes=limit,
             )
+
+
+def new_hall(model: LanguageModel, tokenizer: Tokenizer | None, context: NoGrad, limits: Limits) -> Hall:
+    """Return a hall without sessions, with as many blocks as the budget buys and the limits can fill."""
+    configuration = model.configuration
+    most = (limits.max_sessions + limits.max_calls) * blocks_for(configuration.max_positions)
+    blocks = max(1, min(most, limits.cache_bytes // block_bytes(configuration)))
+    sessions = SessionTable(limits.max_sessions, limits.max_waiting_per_session)
+    return Hall(model, tokenizer, context, BlockPool(configuration, blocks), sessions, limits)

@@ -82,13 +82,14 @@ class GenerateJob(Job):
         session = self.opened.session if self.opened is not None else hall.new_session()
         ids = hall.model.check_tokens(call.ids, field="token_ids", allow_empty=session.position > 0)
         hall.model.check_room(session.position, ids.size + (call.max_new_tokens or 0), field="max_new_tokens")
+        utterance = Utterance(hall.tokenizer, call.stop)  # refuses what cannot be a stop string
         if self.opened is None:
             hall.sessions.take_place()
             self._holds_place = True
         session.cache.check_parameters()
         session.cache.reserve(ids.size + (call.max_new_tokens or 0))
         generation = Generation(call, session.position + ids.size)
-        self._state = _State(session, generation, Utterance(hall.tokenizer, call.stop))
+        self._state = _State(session, generation, utterance)
         if ids.size:
             self._append = Append(hall, session, ids, Wanted(Scope.LAST))
         else:

@@ -91,6 +91,11 @@ class Job:
 
     def fail(self, error: BaseException) -> None:
         """End with an error; nothing of the call was committed beyond what it has already told."""
+        elapsed = time.monotonic() - self._born
+        if self.stage is Stage.QUEUED:
+            self.queue_seconds = elapsed
+        else:
+            self.compute_seconds = elapsed - self.queue_seconds
         self.stage = moved(self.stage, Stage.FAILED)
         self.future.set_exception(error)
 

@@ -9,6 +9,7 @@ import grpc
 
 from zeroulp.model.errors import CallCancelled, EmptyPrompt
 from zeroulp.model.loading import LoadedModel
+from zeroulp.model.work import Work
 from zeroulp.server.engine.calls import Finished, Scope, Started
 from zeroulp.server.engine.engine import Engine
 from zeroulp.server.engine.event_channel import EventChannel
@@ -58,9 +59,12 @@ class DecoderService(pb_grpc.DecoderServiceServicer):
     def Score(self, request: pb.ScoreRequest, context: grpc.ServicerContext) -> pb.ScoreResponse:
         """Tell the log-probabilities of given sequences."""
         sequences = tuple(requests.score_sequence(self._texts, sequence) for sequence in request.sequences)
-        _note(None, sum(len(sequence.ids) for sequence in sequences), None)
+        tokens = sum(len(sequence.ids) for sequence in sequences)
+        _note(None, tokens, None)
         wanted = requests.wanted(request, Scope.NONE)
-        return answers.score(self._run(ScoreJob(_stop(context), sequences, wanted), context))
+        scores = self._run(ScoreJob(_stop(context), sequences, wanted), context)
+        _note(None, tokens, sum((score.work for score in scores), Work()))
+        return answers.score(scores)
 
     def Generate(
         self, request: pb.GenerateRequest, context: grpc.ServicerContext

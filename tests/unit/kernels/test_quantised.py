@@ -1,0 +1,94 @@
+"""Quantised blocks are widened to exactly the values that the format gives them, wherever they are used."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from naive.products import product
+from zeroulp.model.kernels import shared
+from zeroulp.model.kernels.arrays import F64
+from zeroulp.model.kernels.linear import CHUNK
+from zeroulp.model.kernels.lookup import lookup
+from zeroulp.model.kernels.stored import BLOCK_TERMS
+from zeroulp.model.kernels.team import new_control
+from zeroulp.model.packing import PackedMatrix
+from zeroulp.model.quantised import Bytes, pack_blocks, packs
+
+TYPES = ("Q4_1", "Q8_0")
+F32 = np.float32
+
+
+def block(rng: np.random.Generator, kind: str) -> bytes:
+    """One block of a file: float16 scale (and minimum), then the numbers."""
+    halves = (rng.normal(size=2) * 2.0 ** rng.integers(-10, 3, 2)).astype(np.float16)
+    if kind == "Q4_1":
+        return halves.tobytes() + rng.integers(0, 256, 16, np.uint8).tobytes()
+    return halves[:1].tobytes() + rng.integers(-128, 128, 32, np.int8).tobytes()
+
+
+def value(kind: str, data: bytes, index: int) -> float:
+    """Number ``index`` of a block by the words of the format, in single precision."""
+    scale = F32(np.frombuffer(data, "<f2", 1)[0])
+    if kind == "Q8_0":
+        return float(scale * F32(np.frombuffer(data, np.int8, 1, 2 + index)[0]))
+    minimum, byte = F32(np.frombuffer(data, "<f2", 1, 2)[0]), data[4 + index % 16]
+    number = byte & 15 if index < 16 else byte >> 4
+    return float(F32(scale * F32(number)) + minimum)
+
+
+def matrix(rng: np.random.Generator, kind: str, depth: int, width: int) -> tuple[F64, PackedMatrix]:
+    blocks = [[block(rng, kind) for _ in range(depth // BLOCK_TERMS)] for _ in range(width)]
+    values = [[value(kind, row[k // BLOCK_TERMS], k % BLOCK_TERMS) for row in blocks] for k in range(depth)]
+    raw: Bytes = np.array([list(b"".join(row)) for row in blocks], np.uint8)
+    return np.array(values), pack_blocks(kind, raw, depth)
+
+
+@pytest.mark.parametrize("kind", TYPES)
+@settings(max_examples=30)
+@given(
+    blocks=st.integers(1, 5), width=st.integers(1, 40), rows=st.integers(1, 13), seed=st.integers(0, 2**32)
+)
+def test_any_shape(kind: str, blocks: int, width: int, rows: int, seed: int) -> None:
+    rng = np.random.default_rng(seed)
+    values, packed = matrix(rng, kind, blocks * BLOCK_TERMS, width)
+    assert packed.storage == kind.lower()
+    assert packed.unpack().tobytes() == values.tobytes()
+    check_product(rng, values, packed, rows)
+
+
+@pytest.mark.parametrize("kind", TYPES)
+@pytest.mark.parametrize("rows", [1, 2, 8, 9, 40])
+@pytest.mark.parametrize("depth", [CHUNK - BLOCK_TERMS, CHUNK, CHUNK + BLOCK_TERMS, 1536])
+def test_depths_about_a_chunk(rng: np.random.Generator, kind: str, rows: int, depth: int) -> None:
+    values, packed = matrix(rng, kind, depth, 11)
+    check_product(rng, values, packed, rows)
+
+
+def check_product(rng: np.random.Generator, values: F64, packed: PackedMatrix, rows: int) -> None:
+    x = rng.normal(size=(rows, packed.depth))
+    y, packed_rows = np.full((rows, packed.width), np.nan), np.full_like(x, np.nan)
+    shared.pack_rows(new_control(), x, packed_rows)
+    shared.linear(new_control(), x, packed_rows, [(packed.panels, packed.width)], [y])
+    assert y.tobytes() == product(x, values).tobytes()
+
+
+@pytest.mark.parametrize("kind", TYPES)
+def test_lookup(rng: np.random.Generator, kind: str) -> None:
+    values, packed = matrix(rng, kind, 64, 21)
+    ids = np.array([0, 20, 7, 8, 8])
+    x = np.full((5, 64), np.nan)
+    lookup(packed.panels, ids, x)
+    assert x.tobytes() == np.ascontiguousarray(values.T)[ids].tobytes()
+
+
+def test_other_types_are_widened_when_they_are_loaded() -> None:
+    assert [packs(kind) for kind in ("Q4_1", "Q8_0", "Q4_0", "Q6_K", "F32")] == [
+        True,
+        True,
+        False,
+        False,
+        False,
+    ]

@@ -1,0 +1,63 @@
+"""A step knows whose each of its rows is."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from unit.model import models
+from zeroulp.model.cache.transaction import Transaction
+from zeroulp.model.composition.segment import segment_of
+from zeroulp.model.errors import CallCancelled
+from zeroulp.server.engine.step import Step, StepBroken
+from zeroulp.server.engine.stop_signal import StopSignal
+from zeroulp.server.jobs.job import Job, Share
+
+MODEL = models.seeded(models.SMALL, 1)
+
+
+def share(rows: int, first_wanted: int) -> Share:
+    call = Transaction(MODEL.new_cache(models.pool_for(MODEL, 64)), rows)
+    return Share(segment_of(MODEL.configuration, call, np.zeros(rows, np.int64)), first_wanted)
+
+
+def step(*shares: tuple[int, int]) -> tuple[Step, list[Job]]:
+    jobs = [Job(StopSignal()) for _ in shares]
+    return Step([(job, share(*given)) for job, given in zip(jobs, shares, strict=True)]), jobs
+
+
+def test_wanted_rows() -> None:
+    made, _ = step((3, 2), (1, 0), (4, 4), (2, 0))
+    assert made.wanted.tolist() == [2, 3, 8, 9]
+    assert made.wanted.dtype == np.int64
+    assert step((2, 2))[0].wanted.tolist() == []
+
+
+def test_owners() -> None:
+    made, (a, b, c) = step((3, 2), (1, 0), (2, 2))
+    assert [made.owner_of_row(row) for row in range(6)] == [a, a, a, b, c, c]
+
+
+def test_results() -> None:
+    made, jobs = step((3, 2), (1, 0), (4, 4), (2, 0))
+    hidden, logits = np.arange(10.0)[:, None], made.wanted[:, None].astype(np.float64)
+    got = [
+        (job, share.rows, h[:, 0].tolist(), z[:, 0].tolist())
+        for job, share, h, z in made.results(hidden, logits)
+    ]
+    assert got == [
+        (jobs[0], 3, [0.0, 1.0, 2.0], [2.0]),
+        (jobs[1], 1, [3.0], [3.0]),
+        (jobs[2], 4, [4.0, 5.0, 6.0, 7.0], []),
+        (jobs[3], 2, [8.0, 9.0], [8.0, 9.0]),
+    ]
+
+
+def test_a_job_that_is_not_wanted_breaks_the_step() -> None:
+    made, jobs = step((1, 0), (1, 0))
+    made.check()
+    jobs[1].stop.cancel()
+    with pytest.raises(StepBroken) as broken:
+        made.check()
+    assert broken.value.job is jobs[1]
+    assert isinstance(broken.value.error, CallCancelled)
