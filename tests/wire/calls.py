@@ -23,9 +23,9 @@ def ids(*tokens: int) -> pb.TokenIds:
 
 def rows(logits: pb.Logits) -> list[bytes]:
     """Return each row's bytes; fails when the message contradicts itself."""
-    width = logits.vocabulary_size * 8
-    assert len(logits.values) == logits.rows * width
-    return [logits.values[start : start + width] for start in range(0, len(logits.values), width)]
+    width, values = logits.vocabulary_size * 8, logits.values  # each look at the field copies it
+    assert len(values) == logits.rows * width
+    return [values[start : start + width] for start in range(0, len(values), width)]
 
 
 def prefill(

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Callable
+from typing import Any
 
 import grpc
 import pytest
@@ -10,7 +12,10 @@ import pytest
 from wire.calls import decode, failure, hang_up, ids, prefill, rows, session, streaming
 from wire.models import SLOW
 from wire.serving import Serving, until
+from zeroulp.model.work import Work
 from zeroulp.server.engine.lifecycle import Stage
+from zeroulp.server.engine.stop_signal import StopSignal
+from zeroulp.server.jobs.append import Append
 from zeroulp.v1 import decoder_pb2 as pb
 
 LONG = [(7 * index + index * index) % SLOW.vocabulary_size for index in range(SLOW.max_positions)]
@@ -151,3 +156,32 @@ def test_a_committed_call_is_not_undone_by_a_late_cancel(boundary: Serving) -> N
     hang_up(call)
     assert session(boundary.stub, opened).position == 2
     assert failure(lambda: decode(boundary.stub, opened, [258])).reason == "TOKEN_OUT_OF_RANGE"
+
+
+def test_a_cancel_just_before_the_publish_is_seen(boundary: Serving, monkeypatch: pytest.MonkeyPatch) -> None:
+    opened, twin = (prefill(boundary.stub, [0, 99]).session_id for _ in range(2))
+    before, footprint = session(boundary.stub, opened), boundary.footprint
+    commit = Append.commit
+    calls: list[Any] = []
+
+    def late(self: Append, stop: StopSignal) -> Work:
+        until(lambda: calls)
+        hang_up(calls[0])
+        until(stop._cancelled.is_set)
+        return commit(self, stop)
+
+    requests: list[Callable[[], object]] = [
+        lambda: boundary.stub.Decode.future(pb.DecodeRequest(session_id=opened, token_ids=ids(100))),
+        lambda: boundary.stub.Prefill.future(pb.PrefillRequest(token_ids=ids(0, 99))),
+        lambda: streaming(boundary.stub, pb.GenerateRequest(session_id=opened, token_ids=ids(100))),
+    ]
+    with monkeypatch.context() as patch:
+        patch.setattr(Append, "commit", late)
+        for request in requests:
+            calls.append(request())
+            until(calls[0].done)
+            boundary.wait_until_idle()
+            calls.clear()
+            assert boundary.footprint == footprint
+    assert session(boundary.stub, opened) == before
+    assert decode(boundary.stub, opened, [100]) == decode(boundary.stub, twin, [100])

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 import grpc
 import numpy as np
@@ -23,7 +23,9 @@ from wire.calls import (
 )
 from wire.models import known_model, seeded
 from wire.serving import Serving, serving
+from zeroulp.model.composition.segment import Segment
 from zeroulp.model.configuration import Configuration
+from zeroulp.model.context import NoGrad
 from zeroulp.model.kernels.arrays import F64, I64
 from zeroulp.v1 import decoder_pb2 as pb
 
@@ -114,6 +116,40 @@ def test_a_neighbour_in_the_same_step_keeps_its_bits(spoilt: Serving) -> None:
     for mine, other in zip(ours.cache.layers, theirs.cache.layers, strict=True):
         for left, right in zip(mine.rows(0, 23), other.rows(0, 23), strict=True):
             assert left.tobytes() == right.tobytes()
+
+
+def test_a_failure_in_a_later_layer_is_computed_again_without_its_cause(
+    own: Serving, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Earlier layers have prepared the neighbour's rows by then, and prepare them once more."""
+    stub = own.stub
+    good = prefill(stub, [1, 2, 3]).session_id
+    block = own.loaded.model.backbone.blocks[1]
+    forward = block.forward
+
+    def spoilt(context: NoGrad, x: F64, turns: tuple[F64, F64], segments: Sequence[Segment]) -> F64:
+        after = forward(context, x, turns, segments)
+        tokens = np.concatenate([segment.ids for segment in segments])
+        after[tokens == POISONED] = np.nan
+        return after
+
+    request = pb.DecodeRequest(
+        session_id=good, token_ids=ids(*range(10, 30)), logits_scope=pb.LOGITS_SCOPE_ALL
+    )
+    alone = pb.GenerateRequest(token_ids=ids(1, 2), sampling=GREEDY, max_new_tokens=8)
+    monkeypatch.setattr(block, "forward", spoilt)
+    with own.paused():
+        neighbour = stub.Decode.future(request)
+        bad = stub.Prefill.future(pb.PrefillRequest(token_ids=ids(4, POISONED)))
+        stream = streaming(stub, alone)
+        own.wait_for_calls(4)
+    told = failure(bad.result)
+    events, decoded = list(stream), neighbour.result()
+    assert (told.reason, told.metadata["layer"]) == ("NON_FINITE", "2")
+    assert rows(decoded.logits) == own.full_rows([1, 2, 3, *range(10, 30)])[3:]
+    tokens = [event.token.token_id for event in events[1:-1]]
+    assert generate(stub, alone).ids == tokens
+    own.check_blocks()
 
 
 def test_a_failed_decode_leaves_session_and_next_logits(own: Serving) -> None:
