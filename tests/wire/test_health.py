@@ -6,6 +6,7 @@ import threading
 from contextlib import ExitStack
 
 import grpc
+import pytest
 from grpc_health.v1 import health_pb2, health_pb2_grpc
 
 from wire.calls import GREEDY, ids, prefill, streaming
@@ -13,10 +14,11 @@ from wire.serving import Serving, serving
 from zeroulp.client import Client
 from zeroulp.model.loading import load
 from zeroulp.server.engine.limits import Limits
-from zeroulp.server.grpc_server import SERVICE, WIRE_THREADS
+from zeroulp.server.grpc_server import SERVICE, SPARE_THREADS
 from zeroulp.v1 import decoder_pb2 as pb
 
 SERVING = health_pb2.HealthCheckResponse.SERVING
+CALLS = Limits().max_calls
 NOT_SERVING = health_pb2.HealthCheckResponse.NOT_SERVING
 
 
@@ -46,7 +48,7 @@ def test_watchers_are_told_of_a_change(boundary: Serving) -> None:
 def test_fifty_watchers_take_no_worker(boundary: Serving) -> None:
     with ExitStack() as stack:
         watches = []
-        for _ in range(2 * WIRE_THREADS):
+        for _ in range(CALLS + SPARE_THREADS + 1):
             watch = health_pb2_grpc.HealthStub(boundary.channel).Watch(health_pb2.HealthCheckRequest())
             stack.callback(watch.cancel)
             assert next(watch).status == SERVING
@@ -56,7 +58,7 @@ def test_fifty_watchers_take_no_worker(boundary: Serving) -> None:
 
 
 def test_a_full_server_answers_probes() -> None:
-    """As many streams that nobody reads as there are workers for calls."""
+    """As many streams that nobody reads as there may be calls; the next call is told that the queue is full."""
     with serving(load("glass-default"), Limits(cache_bytes=1024**3)) as served, ExitStack() as stack:
         request = pb.GenerateRequest(
             token_ids=ids(0),
@@ -65,12 +67,15 @@ def test_a_full_server_answers_probes() -> None:
             close_session=True,
             ignore_end_tokens=True,
         )
-        for _ in range(WIRE_THREADS):
+        for _ in range(CALLS):
             call = streaming(served.stub, request)
             stack.callback(call.cancel)
             assert next(call).HasField("started")
         assert _status(served.channel) == SERVING
-        assert served.engine._calls == WIRE_THREADS, "some streams were over"
+        assert served.engine._calls == CALLS, "some streams were over"
+        with pytest.raises(grpc.RpcError) as refused:
+            served.stub.Prefill(pb.PrefillRequest(token_ids=ids(0)), timeout=5)
+        assert refused.value.code() == grpc.StatusCode.RESOURCE_EXHAUSTED
 
 
 def test_a_dead_engine_is_not_healthy(boundary: Serving) -> None:

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 
 import numpy as np
 
 from zeroulp.model.context import NoGrad
+from zeroulp.model.errors import NonFinite
 from zeroulp.model.kernels import shared
 from zeroulp.model.kernels.arrays import F64, I64
 from zeroulp.model.sampling import best_entries
@@ -21,8 +23,11 @@ class LogProbabilities:
     log_tail: F64
 
     def of(self, row: int, token: int) -> float:
-        """Return ``-((m - z[token]) + log1p(tail))``."""
-        return -(float(self.z[row, self.best[row]] - self.z[row, token]) + float(self.log_tail[row]))
+        """Return ``-((m - z[token]) + log1p(tail))``; raises ``NonFinite`` if the difference overflows."""
+        nll = (float(self.z[row, self.best[row]]) - float(self.z[row, token])) + float(self.log_tail[row])
+        if not math.isfinite(nll):
+            raise NonFinite(None, "log_probability", row)
+        return -nll
 
     def top(self, row: int, count: int) -> tuple[tuple[int, float], ...]:
         """Return the ``count`` most likely entries: descending, the lower id first among equals."""

@@ -939,7 +939,7 @@ class GenerateRequest(_message.Message):
     log_probabilities: _builtins.bool
     """Adds each token's log-probability under the unmodified logits."""
     close_session: _builtins.bool
-    """Frees the session at the end of the stream, whatever its end."""
+    """Frees the session when the generation ends, however it ends. A refused call changes nothing."""
     resume_position: _builtins.int
     """Takes up the session's broken generation again: tokens from this position are sent again, then
     generation goes on with the parameters that it was started with. Only session_id goes with it.

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import socket
+import time
 from concurrent import futures
 
 import grpc
@@ -18,8 +20,10 @@ from zeroulp.v1 import decoder_pb2, decoder_pb2_grpc
 
 SERVICE = decoder_pb2.DESCRIPTOR.services_by_name["DecoderService"].full_name
 
-WIRE_THREADS = 96
-"""Every open stream holds one; the engine's own limit on calls is larger, so they queue here first."""
+SPARE_THREADS = 32
+"""Wire threads beyond the engine's limit on calls: they tell the calls above it that the queue is full."""
+
+_LAST_ANSWERS_SECONDS = 2.0
 
 MAX_REQUEST_BYTES = 16 * 1024 * 1024
 """A request is ids and text; a whole long context of ids takes a few hundred kilobytes."""
@@ -29,6 +33,25 @@ class PortTaken(Exception):
     """The address cannot be listened on."""
 
 
+def check_free(listen: str) -> None:
+    """Raise ``PortTaken`` if the address cannot be listened on now.
+
+    gRPC's own check comes only after the model is loaded, and writes lines of its own.
+    """
+    host, _, port = listen.rpartition(":")
+    try:
+        family, kind, protocol, _, address = socket.getaddrinfo(
+            host.strip("[]"), int(port), type=socket.SOCK_STREAM
+        )[0]
+        with socket.socket(family, kind, protocol) as probe:
+            # as gRPC does: the last server's closed connections do not hold the port
+            probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+            probe.bind(address)
+            probe.listen(1)
+    except OSError as error:
+        raise PortTaken(f"cannot listen on {listen}: {error.strerror or error}") from error
+
+
 class GrpcServer:
     """Starts NOT_SERVING; ``serving`` says when it is warm."""
 
@@ -36,7 +59,7 @@ class GrpcServer:
         self._engine = engine
         self._health = Health()
         self._server = grpc.server(
-            futures.ThreadPoolExecutor(WIRE_THREADS, thread_name_prefix="wire"),
+            futures.ThreadPoolExecutor(engine.limits.max_calls + SPARE_THREADS, thread_name_prefix="wire"),
             interceptors=[Guard(structlog.get_logger())],
             options=[
                 ("grpc.so_reuseport", 0),  # a taken port is an error, not a second server
@@ -70,8 +93,9 @@ class GrpcServer:
     def drain(self, seconds: float) -> bool:
         """Refuse new calls, finish those in flight, stop; tell whether all ended in time."""
         self.serving(False)
+        end = time.monotonic() + seconds
         finished = self._engine.drain(seconds)
         self._engine.stop()
-        # Outcomes are known by now; this lets the last answers out.
-        self._server.stop(grace=2.0).wait()
+        # Outcomes are known by now; this lets the last answers out, also to a slow reader.
+        self._server.stop(grace=max(_LAST_ANSWERS_SECONDS, end - time.monotonic())).wait()
         return finished

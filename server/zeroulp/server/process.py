@@ -15,10 +15,11 @@ from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
 
 from zeroulp.model.compute_team import ComputeTeam
 from zeroulp.model.context import NoGrad
+from zeroulp.model.errors import NonFinite, UnsupportedModel
 from zeroulp.model.loading import LoadedModel, load
 from zeroulp.server.engine.engine import Engine
 from zeroulp.server.engine.limits import Limits
-from zeroulp.server.grpc_server import GrpcServer
+from zeroulp.server.grpc_server import GrpcServer, check_free
 from zeroulp.server.warmup import warm_up
 
 
@@ -36,8 +37,33 @@ class Daemon:
     def run(self) -> int:
         """Serve until a signal comes; return the exit code. Raises ``ModelRefused`` or ``PortTaken``."""
         configure_logging()
-        log = structlog.get_logger()
+        for number in (signal.SIGTERM, signal.SIGINT):
+            signal.signal(number, self._on_signal)
+        check_free(self._listen)  # before minutes may go into loading and compiling
         loaded = load_with_progress(self._model)
+        self._log_loaded(loaded)
+        team = ComputeTeam(self._threads)
+        engine = Engine(loaded.model, loaded.tokenizer, Limits(), team)
+        server = GrpcServer(engine, loaded, self._listen)
+        engine.on_death = lambda: self._on_death(server)
+        host = self._listen.rsplit(":", 1)[0]
+        print(f"zeroulp listening on {host}:{server.port}", flush=True)
+        try:
+            warm_up(loaded.model, NoGrad(team))
+        except NonFinite as error:
+            server.drain(0.0)
+            raise UnsupportedModel(f"{loaded.name} cannot be served: {error.message}") from error
+        if not self._asked_to_stop.is_set():
+            self._announce(loaded, server)
+        self._asked_to_stop.wait()
+        log = structlog.get_logger()
+        log.info("draining", grace_seconds=self._grace)
+        finished = server.drain(self._grace)
+        log.info("stopped", all_calls_finished=finished)
+        return 1 if self._dead.is_set() else 0
+
+    def _log_loaded(self, loaded: LoadedModel) -> None:
+        log = structlog.get_logger()
         log.info(
             "loaded",
             model=loaded.name,
@@ -47,15 +73,8 @@ class Daemon:
         )
         if loaded.text_refused is not None:
             log.warning("token ids only", reason=loaded.text_refused)
-        team = ComputeTeam(self._threads)
-        engine = Engine(loaded.model, loaded.tokenizer, Limits(), team)
-        server = GrpcServer(engine, loaded, self._listen)
-        engine.on_death = lambda: self._on_death(server)
-        for number in (signal.SIGTERM, signal.SIGINT):
-            signal.signal(number, self._on_signal)
-        host = self._listen.rsplit(":", 1)[0]
-        print(f"zeroulp listening on {host}:{server.port}", flush=True)
-        warm_up(loaded.model, NoGrad(team))
+
+    def _announce(self, loaded: LoadedModel, server: GrpcServer) -> None:
         server.serving(True)
         parameters = loaded.model.parameters
         print(
@@ -63,11 +82,6 @@ class Daemon:
             f"{self._threads} threads",
             flush=True,
         )
-        self._asked_to_stop.wait()
-        log.info("draining", grace_seconds=self._grace)
-        finished = server.drain(self._grace)
-        log.info("stopped", all_calls_finished=finished)
-        return 1 if self._dead.is_set() else 0
 
     def _on_death(self, server: GrpcServer) -> None:
         server.serving(False)

@@ -129,3 +129,9 @@ def mixed(
 
 def digests(logits: F64) -> list[str]:
     return [hashlib.sha256(row.astype("<f8").tobytes()).hexdigest() for row in logits]
+
+
+def state(cache: SequenceCache) -> tuple[object, ...]:
+    """Everything that a call that fails must leave as it was."""
+    rows = [array.tobytes() for layer in cache.layers for array in layer.rows(0, cache.length)]
+    return cache.length, cache.table.tolist(), cache.pool.free, rows

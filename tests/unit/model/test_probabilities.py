@@ -13,6 +13,7 @@ from naive import model as naive
 from naive import sampling as naive_sampling
 from unit.model.conftest import Cutting
 from zeroulp.model.context import NoGrad
+from zeroulp.model.errors import NonFinite
 from zeroulp.model.probabilities import log_probabilities
 
 LOGITS = st.lists(st.one_of(st.floats(-700, 700), st.sampled_from([0.0, -0.0, 1.5])), min_size=1, max_size=90)
@@ -54,3 +55,11 @@ def test_top(context: NoGrad, count: int) -> None:
 
 def test_one_word_vocabulary_is_certain(context: NoGrad) -> None:
     assert log_probabilities(context, np.array([[-3.0]])).of(0, 0) == 0.0
+
+
+def test_a_difference_that_overflows_is_an_error(context: NoGrad) -> None:
+    table = log_probabilities(context, np.array([[0.0, 0.0], [1.7e308, -1.7e308]]))
+    assert table.of(1, 0) == 0.0
+    with pytest.raises(NonFinite, match="log_probability") as error:
+        table.of(1, 1)
+    assert error.value.row == 1

@@ -10,7 +10,7 @@ class Limits:
     """Told by GetModel; a refusal names the limit and the request's own number."""
 
     max_sessions: int = 1024
-    max_calls: int = 256
+    max_calls: int = 128
     """Calls in the engine, waiting or running."""
     max_waiting_per_session: int = 8
     """Calls that wait for their turn on one session."""

@@ -22,8 +22,8 @@ class DecodeJob(Job):
     def start(self, hall: Hall) -> None:
         """Check ids, room, answer and cache; hold the room."""
         session = self.writing.session
+        hall.model.check_room(session.position, len(self._ids), field="token_ids")
         ids = hall.model.check_tokens(self._ids, field="token_ids")
-        hall.model.check_room(session.position, ids.size, field="token_ids")
         check_wanted(hall, self._wanted, ids.size)
         self._append = Append(hall, session, ids, self._wanted)
 

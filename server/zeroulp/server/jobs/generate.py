@@ -80,6 +80,7 @@ class GenerateJob(Job):
         call = self._call
         self._check_call(hall, call)
         session = self.opened.session if self.opened is not None else hall.new_session()
+        hall.model.check_room(session.position, len(call.ids), field="token_ids")
         ids = hall.model.check_tokens(call.ids, field="token_ids", allow_empty=session.position > 0)
         hall.model.check_room(session.position, ids.size + (call.max_new_tokens or 0), field="max_new_tokens")
         utterance = Utterance(hall.tokenizer, call.stop)  # refuses what cannot be a stop string

@@ -21,8 +21,8 @@ class PrefillJob(Job):
 
     def start(self, hall: Hall) -> None:
         """Check ids, room, answer, session limit and cache; hold the room."""
+        hall.model.check_room(0, len(self._ids), field="token_ids")
         ids = hall.model.check_tokens(self._ids, field="token_ids")
-        hall.model.check_room(0, ids.size, field="token_ids")
         check_wanted(hall, self._wanted, ids.size)
         hall.sessions.take_place()
         try:

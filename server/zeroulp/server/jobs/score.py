@@ -83,8 +83,8 @@ class ScoreJob(Job):
 def _checked(hall: Hall, index: int, sequence: ScoreSequence) -> I64:
     """Return the sequence's ids; raises for what cannot be scored."""
     field = f"sequences[{index}]"
+    hall.model.check_room(0, len(sequence.ids), field=f"{field}.token_ids")
     ids = hall.model.check_tokens(sequence.ids, field=f"{field}.token_ids")
-    hall.model.check_room(0, ids.size, field=f"{field}.token_ids")
     hall.model.check_tokens(sequence.targets, field=f"{field}.targets", allow_empty=True)
     if len(sequence.targets) not in (ids.size, ids.size - 1):
         raise InvalidArgument(

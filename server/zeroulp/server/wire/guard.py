@@ -10,6 +10,7 @@ from typing import Any, NoReturn
 import grpc
 import structlog
 
+from zeroulp.model.errors import CallCancelled
 from zeroulp.server.wire.call_record import CallRecord, current_record
 from zeroulp.server.wire.statuses import status_of
 
@@ -46,6 +47,7 @@ class Guard(grpc.ServerInterceptor):  # type: ignore[type-arg]  # generic in its
         def guarded(request: Any, context: grpc.ServicerContext) -> Any:
             line = _Line(self._log, method, context)
             try:
+                line.open()
                 answer = handle(request, context)
             except BaseException as error:
                 line.abort(error)
@@ -58,6 +60,7 @@ class Guard(grpc.ServerInterceptor):  # type: ignore[type-arg]  # generic in its
         def guarded(request: Any, context: grpc.ServicerContext) -> Iterator[Any]:
             line = _Line(self._log, method, context)
             try:
+                line.open()
                 yield from handle(request, context)
             except GeneratorExit:  # the reader is gone; nobody can be told a status
                 line.write("CANCELLED")
@@ -82,7 +85,12 @@ class _Line:
         self._started = time.monotonic()
         self._record = CallRecord()
         current_record.set(self._record)
-        context.send_initial_metadata(((_REQUEST_ID, self._request_id),))
+
+    def open(self) -> None:
+        """Tell the caller the request id; raises if nobody is there any more."""
+        if not self._context.is_active():
+            raise CallCancelled("the caller cancelled before the call was started")
+        self._context.send_initial_metadata(((_REQUEST_ID, self._request_id),))
 
     def write(self, status: str, **more: object) -> None:
         milliseconds = round((time.monotonic() - self._started) * 1e3, 3)
