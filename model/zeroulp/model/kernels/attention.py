@@ -25,8 +25,9 @@ STRIP_ROWS = 16
 
 
 @kernel
-def _rows_by_panel(
+def _rows_by_panels(
     rows: int,
+    panels: int,
     x: F64,
     x_at: int,
     x_step: int,
@@ -34,20 +35,89 @@ def _rows_by_panel(
     w: F64,
     w_at: int,
     w_step: int,
+    w_panel: int,
     depth: int,
-    out: F64,
-    out_at: int,
-    out_step: int,
+    y: F64,
+    y_at: int,
+    y_step: int,
 ) -> None:
-    """Continue the sums of one panel for one to TILE_ROWS rows."""
+    """Continue the sums of some panels for one to TILE_ROWS rows; a call is worth several panels."""
     if rows == 4:
-        tile(4, 1, 1, x, x_at, x_step, x_k, w, w_at, w_step, 0, depth, out, out_at, out_step)
+        for p in range(panels):
+            tile(
+                4,
+                1,
+                1,
+                x,
+                x_at,
+                x_step,
+                x_k,
+                w,
+                w_at + p * w_panel,
+                w_step,
+                0,
+                depth,
+                y,
+                y_at + p * LANES,
+                y_step,
+            )
     elif rows == 3:
-        tile(3, 1, 1, x, x_at, x_step, x_k, w, w_at, w_step, 0, depth, out, out_at, out_step)
+        for p in range(panels):
+            tile(
+                3,
+                1,
+                1,
+                x,
+                x_at,
+                x_step,
+                x_k,
+                w,
+                w_at + p * w_panel,
+                w_step,
+                0,
+                depth,
+                y,
+                y_at + p * LANES,
+                y_step,
+            )
     elif rows == 2:
-        tile(2, 1, 1, x, x_at, x_step, x_k, w, w_at, w_step, 0, depth, out, out_at, out_step)
+        for p in range(panels):
+            tile(
+                2,
+                1,
+                1,
+                x,
+                x_at,
+                x_step,
+                x_k,
+                w,
+                w_at + p * w_panel,
+                w_step,
+                0,
+                depth,
+                y,
+                y_at + p * LANES,
+                y_step,
+            )
     else:
-        tile(1, 1, 1, x, x_at, x_step, x_k, w, w_at, w_step, 0, depth, out, out_at, out_step)
+        for p in range(panels):
+            tile(
+                1,
+                1,
+                1,
+                x,
+                x_at,
+                x_step,
+                x_k,
+                w,
+                w_at + p * w_panel,
+                w_step,
+                0,
+                depth,
+                y,
+                y_at + p * LANES,
+                y_step,
+            )
 
 
 @kernel
@@ -77,10 +147,23 @@ def _scores(
             count = min(TILE_ROWS, rows - row)
             if block * BLOCK >= lasts[row + count - 1] or (block + 1) * BLOCK <= firsts[row]:
                 continue
-            for panel in range(BLOCK // LANES):
-                k_at = at + panel * LANES * width
-                s_at = row * span + (block - start) * BLOCK + panel * LANES
-                _rows_by_panel(count, q, row * width, 1, count, flat, k_at, LANES, width, s, s_at, span)
+            s_at = row * span + (block - start) * BLOCK
+            _rows_by_panels(
+                count,
+                BLOCK // LANES,
+                q,
+                row * width,
+                1,
+                count,
+                flat,
+                at,
+                LANES,
+                LANES * width,
+                width,
+                s,
+                s_at,
+                span,
+            )
 
 
 @kernel
@@ -128,11 +211,22 @@ def _mix(
     heads, padded = values.shape[1], values.shape[3]
     at = ((table[first // BLOCK] * heads + head) * BLOCK + first % BLOCK) * padded
     p_at = row * span + first - origin
-    for f in range(0, padded, LANES):
-        o_at = row * padded + f
-        _rows_by_panel(
-            rows, p, p_at, span, 1, values.reshape(-1), at + f, padded, last - first, o, o_at, padded
-        )
+    _rows_by_panels(
+        rows,
+        padded // LANES,
+        p,
+        p_at,
+        span,
+        1,
+        values.reshape(-1),
+        at,
+        padded,
+        LANES,
+        last - first,
+        o,
+        row * padded,
+        padded,
+    )
 
 
 @kernel
