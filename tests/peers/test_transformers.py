@@ -28,7 +28,9 @@ def loaded(real_model_path: Path) -> LoadedModel:
 
 
 @pytest.mark.parametrize("case", RECORD["cases"], ids=lambda case: case["prompt"][:16])
-def test_ids_log_probabilities_and_logits_agree_with_transformers(loaded: LoadedModel, case: dict[str, Any]) -> None:
+def test_ids_log_probabilities_and_logits_agree_with_transformers(
+    loaded: LoadedModel, case: dict[str, Any]
+) -> None:
     assert loaded.tokenizer is not None
     ids, count = case["ids"], case["prompt_tokens"]
     assert loaded.tokenizer.encode_prompt(case["prompt"]) == ids[:count]

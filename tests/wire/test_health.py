@@ -58,7 +58,7 @@ def test_fifty_watchers_take_no_worker(boundary: Serving) -> None:
 
 
 def test_a_full_server_answers_probes() -> None:
-    """As many streams that nobody reads as there may be calls; the next call is told that the queue is full."""
+    """As many streams that nobody reads as there may be calls; one more is told that the queue is full."""
     with serving(load("glass-default"), Limits(cache_bytes=1024**3)) as served, ExitStack() as stack:
         request = pb.GenerateRequest(
             token_ids=ids(0),

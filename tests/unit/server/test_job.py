@@ -23,6 +23,8 @@ def test_a_good_end() -> None:
     assert (job.stage, job.ended) == (Stage.RUNNING, False)
     job.answer("outcome")
     assert (job.stage, job.ended) == (Stage.DONE, True)
+    assert not job.future.done(), "told before the engine has let its room and turn go"
+    job.tell()
     assert job.future.result(0) == "outcome"
     assert job.queue_seconds >= 0.0
     assert job.compute_seconds >= 0.0

@@ -32,8 +32,11 @@ class DecoderBackbone:
         """Return ``H [rows, D]`` for ``X [rows, D]``; each segment's transaction gets its rows' tickets.
 
         The one block loop: full, chunked and cached execution differ in their segments only. Raises
-        ``NonFinite``, with no row published.
+        ``NonFinite``, with no row published, and ``ValueError`` for vectors of another width.
         """
+        D = self.configuration.model_width
+        if x.shape[1] != D:
+            raise ValueError(f"vectors of width {x.shape[1]} were given; the backbone takes {D}")
         positions = np.concatenate([segment.positions for segment in segments])  # [rows]
         turns = (
             np.empty((positions.size, self.frequencies.size)),

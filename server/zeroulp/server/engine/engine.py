@@ -247,9 +247,12 @@ class Engine:
                 self._running.remove(job)
             if job.opened is not None and job in job.opened.writers:
                 job.opened.writers.remove(job)
-            if error is not None and not job.ended:
-                job.fail(error)
             with self._changed:
                 self._calls -= 1
                 self._news = True
                 self._changed.notify_all()
+            # Told last: whoever hears of it finds the turn, the room and the place free.
+            if error is None:
+                job.tell()
+            elif not job.ended:
+                job.fail(error)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import Any
 
 import numpy as np
 
@@ -258,15 +257,15 @@ class GenerateJob(Job):
         session = self._session
         text, stop = self._started.utterance.finish(), self._started.utterance.stopped
         end = Finished(reason, text, session.position, self._told, stop, self._work, session.total_work)
-        self.channel.put(end)
         self.answer(end)
 
     # -- end -----------------------------------------------------------------------------------
 
-    def answer(self, outcome: Any) -> None:
+    def tell(self) -> None:
         """End the stream well."""
-        super().answer(outcome)
+        self.channel.put(self._outcome)
         self.channel.close()
+        super().tell()
 
     def fail(self, error: BaseException) -> None:
         """End the stream with an error after the tokens that were committed."""

@@ -47,6 +47,7 @@ class Job:
         self.opened: OpenSession | None = None
         self.stage = Stage.QUEUED
         self.future: Future[Any] = Future()
+        self._outcome: Any = None
         self._born = time.monotonic()
         self.queue_seconds = 0.0
         self.compute_seconds = 0.0
@@ -84,10 +85,14 @@ class Job:
         self.queue_seconds = time.monotonic() - self._born
 
     def answer(self, outcome: Any) -> None:
-        """End well."""
+        """End well; the engine tells the outcome when the job's turn, room and place are free again."""
         self.stage = moved(self.stage, Stage.DONE)
         self.compute_seconds = time.monotonic() - self._born - self.queue_seconds
-        self.future.set_result(outcome)
+        self._outcome = outcome
+
+    def tell(self) -> None:
+        """Tell the outcome to whoever waits for it."""
+        self.future.set_result(self._outcome)
 
     def fail(self, error: BaseException) -> None:
         """End with an error; nothing of the call was committed beyond what it has already told."""
