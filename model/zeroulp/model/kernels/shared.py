@@ -112,7 +112,9 @@ def _pack_job(job: I64, code: int, x: F64, packed: F64) -> None:
 @kernel
 def _linear_job(job: I64, code: int, x: F64, packed: F64, w: Panels, width: int, y: F64) -> None:
     rows, depth = x.shape
-    _start(job, code, rows * depth * width, 1 << 15, width // (4 * LANES))
+    # Few rows stream four panels at once; many rows take them one by one, and small parts end together.
+    panels = 4 if rows <= FEW_ROWS else 1
+    _start(job, code, rows * depth * width, 1 << 15, width // (panels * LANES))
     job[2], job[3], job[4] = rows, depth, width
     job[5], job[6], job[7], job[8] = x.ctypes.data, w.ctypes.data, y.ctypes.data, packed.ctypes.data
     job[9] = w.size
