@@ -18,6 +18,7 @@ class PrefillJob(Job):
         self._ids = ids
         self._wanted = wanted
         self._append: Append | None = None
+        self._holds_place = False
 
     def start(self, hall: Hall) -> None:
         """Check ids, room, answer, session limit and cache; hold the room."""
@@ -25,12 +26,9 @@ class PrefillJob(Job):
         ids = hall.model.check_tokens(self._ids, field="token_ids")
         check_wanted(hall, self._wanted, ids.size)
         hall.sessions.take_place()
-        try:
-            self._session = hall.new_session()
-            self._append = Append(hall, self._session, ids, self._wanted)
-        except BaseException:
-            hall.sessions.give_place()
-            raise
+        self._holds_place = True
+        self._session = hall.new_session()
+        self._append = Append(hall, self._session, ids, self._wanted)
 
     def share(self, hall: Hall, room: int) -> Share | None:
         """Return the next chunk of the prompt."""
@@ -45,6 +43,7 @@ class PrefillJob(Job):
         work = append.commit(self.stop)
         self._append = None
         opened = hall.sessions.open(self._session)
+        self._holds_place = False
         self.answer(
             Appended(opened.id, self._session.position, self._ids, rows, top, work, self._session.total_work)
         )
@@ -53,5 +52,5 @@ class PrefillJob(Job):
         """Give back place and room of a prompt that was not committed."""
         if self._append is not None:
             self._append.rollback()
-            self._append = None
+        if self._holds_place:
             hall.sessions.give_place()
