@@ -78,9 +78,9 @@ def test_get_session_is_answered_while_others_wait(slow: Serving) -> None:
         assert not decoded.done()
         stream.cancel()
         answer = decoded.result()
-    assert answer.position == position + 1
+    assert answer.position > position
     tokens = list(session(slow.stub, opened).token_ids)
-    assert tokens[-1] == 9
+    assert (len(tokens), tokens[-1]) == (answer.position, 9)
     assert rows(answer.logits)[0] == slow.full_rows(tokens)[-1]
 
 
@@ -89,11 +89,12 @@ def test_close_waits_for_the_generation(slow: Serving) -> None:
     before = slow.footprint
     with _unread(slow, opened) as stream:
         closed = slow.stub.CloseSession.future(pb.CloseSessionRequest(session_id=opened))
+        slow.wait_for_calls(2)  # two calls that are sent at once may arrive in either order
         late = slow.stub.Decode.future(pb.DecodeRequest(session_id=opened, token_ids=ids(9)))
         position = _settled(slow, opened)
         assert not closed.done()
         stream.cancel()
-        assert closed.result().position == position
+        assert closed.result().position >= position
         assert failure(late.result).reason == "SESSION_UNKNOWN"
     assert slow.footprint[0] == before[0] - 1
 

@@ -3,11 +3,8 @@
 from __future__ import annotations
 
 import logging
-import os
-import signal
 import sys
 import threading
-from types import FrameType
 
 import structlog
 from rich.console import Console
@@ -20,25 +17,24 @@ from zeroulp.model.loading import LoadedModel, load
 from zeroulp.server.engine.engine import Engine
 from zeroulp.server.engine.limits import Limits
 from zeroulp.server.grpc_server import GrpcServer, check_free
+from zeroulp.server.stop_request import StopRequest
 from zeroulp.server.warmup import warm_up
 
 
 class Daemon:
-    """Runs on the main thread, which waits for signals and does no other work."""
+    """Made and run on the main thread, which waits to be stopped and does no other work."""
 
     def __init__(self, model: str, listen: str, threads: int, grace: float) -> None:
         self._model = model
         self._listen = listen
         self._threads = threads
         self._grace = grace
-        self._asked_to_stop = threading.Event()
+        self._asked_to_stop = StopRequest()
         self._dead = threading.Event()
 
     def run(self) -> int:
         """Serve until a signal comes; return the exit code. Raises ``ModelRefused`` or ``PortTaken``."""
         configure_logging()
-        for number in (signal.SIGTERM, signal.SIGINT):
-            signal.signal(number, self._on_signal)
         check_free(self._listen)  # before minutes may go into loading and compiling
         loaded = load_with_progress(self._model)
         self._log_loaded(loaded)
@@ -86,12 +82,6 @@ class Daemon:
     def _on_death(self, server: GrpcServer) -> None:
         server.serving(False)
         self._dead.set()
-        self._asked_to_stop.set()
-
-    def _on_signal(self, number: int, frame: FrameType | None) -> None:
-        if self._asked_to_stop.is_set():
-            # Asked twice: whoever asks does not want to wait for calls in flight.
-            os._exit(128 + number)
         self._asked_to_stop.set()
 
 
