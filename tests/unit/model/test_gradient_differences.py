@@ -1,8 +1,8 @@
 """Gradients agree with central differences of the values that the forward's kernels compute.
 
-Of the fourth order: the error with step h is about ``h**4 / 30`` (7e-18) times the fifth derivative, which can
-be a million where norms divide by short rows, plus the rounding of the values over h (1e-15 / 2**-13): some
-1e-11 in all, of which 1e-9 of the largest entry keeps its distance.
+Of the fourth order: the error with step h is about ``h**4 / 30`` (7e-18) times the fifth derivative, which
+can be a million where norms divide by short rows, plus the rounding of the values over h (1e-15 / 2**-13):
+some 1e-11 in all, of which 1e-9 of the largest entry keeps its distance.
 """
 
 from __future__ import annotations

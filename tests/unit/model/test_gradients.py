@@ -16,7 +16,7 @@ from naive import gradients as naive
 from naive.model import mean_nll as naive_mean_nll
 from naive.model import softmax
 from unit.kernels.panels import packed_as, representable
-from unit.kernels.test_quantised import matrix
+from unit.kernels.quantised_blocks import matrix
 from unit.model.conftest import THREADS, Cutting
 from zeroulp.model import gradients
 from zeroulp.model.compute_team import ComputeTeam
