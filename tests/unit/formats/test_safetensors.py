@@ -46,7 +46,7 @@ def test_every_bit_comes_back(tmp_path: Path, configuration: Configuration, seed
     assert list(loaded.model.parameters) == list(configuration.parameter_shapes())
     for name, node in loaded.model.parameters.items():
         assert node.values().tobytes() == values[name].tobytes(), name
-    assert loaded.model.encoder.table is loaded.model.head.table is loaded.model.parameters[TABLE]
+    assert loaded.model.table is loaded.model.head.table is loaded.model.parameters[TABLE]
 
 
 @shared

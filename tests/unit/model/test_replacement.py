@@ -40,7 +40,7 @@ def test_the_model_is_the_new_one_in_every_bit(
     assert [(node, revision - 1) for node, revision in served.parameters.revisions()] == list(before)
     assert served.parameters.digest() == new.parameters.digest()
     assert full_forward(served, context, IDS).tobytes() == full_forward(new, context, IDS).tobytes()
-    assert served.encoder.table is served.head.table is served.parameters[TABLE]
+    assert served.table is served.head.table is served.parameters[TABLE]
 
 
 def test_making_it_moves_nothing(served: LanguageModel, new: LanguageModel) -> None:

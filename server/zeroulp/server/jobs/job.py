@@ -7,7 +7,7 @@ from concurrent.futures import Future
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
-from zeroulp.model.composition.segment import Segment
+from zeroulp.model.composition.text_segment import TextSegment
 from zeroulp.model.errors import ParametersChanged
 from zeroulp.model.kernels.arrays import F64
 from zeroulp.server.engine.hall import Hall
@@ -20,13 +20,13 @@ from zeroulp.server.engine.stop_signal import StopSignal
 class Share:
     """A job's part of a step: new rows, and which of them (from ``first_wanted`` on) need logits."""
 
-    segment: Segment
+    segment: TextSegment
     first_wanted: int
 
     @property
     def rows(self) -> int:
         """Rows in the step."""
-        return int(self.segment.ids.size)
+        return self.segment.rows
 
     @property
     def wanted_rows(self) -> int:
