@@ -29,13 +29,17 @@ from zeroulp.client.finished import Finished, FinishReason
 from zeroulp.client.generate_request import GenerateOptions
 from zeroulp.client.generation import Generation
 from zeroulp.client.logits import Logits, LogitsScope
-from zeroulp.client.model import Limits, Model, ModelConfiguration, ParameterInfo
+from zeroulp.client.model import Limits, Model, ModelConfiguration
+from zeroulp.client.model_map import ModelMap, Module, ModuleOutput, SharedWeight
+from zeroulp.client.parameter import ParameterInfo
 from zeroulp.client.prompt import Chat, ChatMessage, Prompt, Tokens
 from zeroulp.client.sampling import GREEDY, Sampling
 from zeroulp.client.score import ScoredToken, Scores, ScoreSequence, SequenceScore
 from zeroulp.client.session import OpenedSession, Session
 from zeroulp.client.token import Token
 from zeroulp.client.top_entries import TokenLogProbability, TopEntries
+from zeroulp.client.trace import TensorInfo, Trace
+from zeroulp.client.trace_tensor import SampleRow, TraceTensor
 from zeroulp.client.work import Work
 
 __all__ = [
@@ -59,6 +63,9 @@ __all__ = [
     "LogitsScope",
     "Model",
     "ModelConfiguration",
+    "ModelMap",
+    "Module",
+    "ModuleOutput",
     "NonFinite",
     "OpenedSession",
     "ParameterInfo",
@@ -67,6 +74,7 @@ __all__ = [
     "ProtocolBroken",
     "RequestRefused",
     "ResourceExhausted",
+    "SampleRow",
     "Sampling",
     "ScoreSequence",
     "ScoredToken",
@@ -78,10 +86,14 @@ __all__ = [
     "SessionEnd",
     "SessionState",
     "SessionUnknown",
+    "SharedWeight",
+    "TensorInfo",
     "Token",
     "TokenLogProbability",
     "Tokens",
     "TopEntries",
+    "Trace",
+    "TraceTensor",
     "TryLater",
     "Unavailable",
     "Work",

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from zeroulp.model.composition.segment import Segment
+from zeroulp.model.context import Observer
 from zeroulp.model.kernels.arrays import F64
 from zeroulp.server.engine.hall import Hall
 from zeroulp.server.engine.lifecycle import Stage, moved
@@ -21,6 +22,8 @@ class Share:
 
     segment: Segment
     first_wanted: int
+    observer: Observer | None = None
+    """Is shown this share's rows of every stage before the logits."""
 
     @property
     def rows(self) -> int:
