@@ -1,6 +1,7 @@
 """The client library: typed calls to a zeroulp daemon.
 
 Knows only the wire: neither the model nor the server, and no array library. Logits come as bytes.
+Only ``zeroulp.client.trace_files``, which nothing else imports at its start, needs more.
 """
 
 from zeroulp.client.bits import bits_of, differing_bits
