@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import dataclass
 
 from zeroulp.model.cache.sequence_cache import SequenceCache
 from zeroulp.model.cache.transaction import Transaction
@@ -19,6 +20,14 @@ from zeroulp.server.jobs.trace_plan import TracePlan, planned
 from zeroulp.server.jobs.trace_stream import events_of
 
 
+@dataclass(frozen=True, slots=True, eq=False)
+class _Pass:
+    """What a started trace works on; it holds the values."""
+
+    plan: TracePlan
+    tracer: Tracer
+
+
 class TraceJob(Job):
     """Computes first, keeping what was chosen, and then streams it as its reader takes it.
 
@@ -29,6 +38,7 @@ class TraceJob(Job):
         super().__init__(stop, call.session_id)
         self._call = call
         self.channel = channel
+        self._pass: _Pass | None = None
         self._held_bytes = 0
         self._cache: SequenceCache | None = None
         """A cache of the trace's own; a session's is not kept here."""
@@ -40,8 +50,7 @@ class TraceJob(Job):
     def start(self, hall: Hall) -> None:
         """Check everything that a refusal can be about, and hold the room for values and rows."""
         session = self.opened.session if self.opened is not None else None
-        self._plan: TracePlan = planned(hall, self._call, session.position if session is not None else 0)
-        plan = self._plan
+        plan = planned(hall, self._call, session.position if session is not None else 0)
         hall.trace_room.take(plan.nbytes)
         self._held_bytes = plan.nbytes
         if session is not None:
@@ -51,7 +60,13 @@ class TraceJob(Job):
             self._cache.reserve(plan.ids.size)
             self._room = Transaction(self._cache, plan.prefix or plan.ids.size)
         self._seen = not plan.prefix
-        self._tracer = Tracer(plan.stages, plan.positions)
+        self._pass = _Pass(plan, Tracer(plan.stages, plan.positions))
+
+    @property
+    def _started(self) -> _Pass:
+        if self._pass is None:
+            raise RuntimeError("the trace has not started, or is over")
+        return self._pass
 
     # -- the pass ------------------------------------------------------------------------------
 
@@ -60,35 +75,37 @@ class TraceJob(Job):
         if self._room is None:
             self._stream()
             return None
-        plan, start = self._plan, self._room.next_position
+        plan, tracer, start = self._started.plan, self._started.tracer, self._room.next_position
         done = start - plan.first
         chunk: I64 = plan.ids[done : min(done + room, plan.ids.size if self._seen else plan.prefix)]
         segment = segment_of(hall.model.configuration, self._room, chunk)
         if not self._seen:
             return Share(segment, chunk.size)
-        self._tracer.first = start
-        return Share(segment, self._first_wanted(start, chunk.size), self._tracer)
+        tracer.first = start
+        return Share(segment, self._first_wanted(start, chunk.size), tracer)
 
     def _first_wanted(self, start: int, count: int) -> int:
         """Return the first of ``count`` rows whose logits are kept; all before it need none."""
-        within = self._plan.positions[self._tracer.rows_within(start, count)]
-        return int(within[0]) - start if self._plan.traces_logits and within.size else count
+        plan = self._started.plan
+        within = plan.positions[self._started.tracer.rows_within(start, count)]
+        return int(within[0]) - start if plan.traces_logits and within.size else count
 
     def take(self, hall: Hall, share: Share, hidden: F64, logits: F64) -> None:
         """Keep the logits, and go on from prefix to traced rows, and from them to the stream."""
         if self._room is None:
             raise RuntimeError("the pass is over")
+        plan, tracer = self._started.plan, self._started.tracer
         if len(logits):
-            self._tracer.first = int(share.segment.positions[share.first_wanted])
-            self._tracer(None, "logits", logits)
-        rows = self._room.next_position - self._plan.first
-        if rows == self._plan.ids.size:
+            tracer.first = int(share.segment.positions[share.first_wanted])
+            tracer(None, "logits", logits)
+        rows = self._room.next_position - plan.first
+        if rows == plan.ids.size:
             self._leave_cache()
-            work = _work(hall, self._plan, own=self.opened is None)
-            self._events = events_of(hall.limits, self._plan, self._tracer, self._call.ids, work)
-        elif not self._seen and rows == self._plan.prefix:
+            work = _work(hall, plan, own=self.opened is None)
+            self._events = events_of(hall.limits, plan, tracer, self._call.ids, work)
+        elif not self._seen and rows == plan.prefix:
             self._room.commit()  # in a cache that nobody else knows
-            self._room = Transaction(self._room.cache, self._plan.ids.size - rows)
+            self._room = Transaction(self._room.cache, plan.ids.size - rows)
             self._seen = True
 
     def _leave_cache(self) -> None:
@@ -130,7 +147,7 @@ class TraceJob(Job):
     def release(self, hall: Hall) -> None:
         """Give back everything that is still held."""
         self._leave_cache()
-        self._events = None
+        self._pass = self._events = None
         hall.trace_room.give(self._held_bytes)
         self._held_bytes = 0
 
