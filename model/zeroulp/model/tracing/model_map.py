@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
-from math import prod
 
 from zeroulp.model.configuration import Configuration
 from zeroulp.model.parameters import TABLE
@@ -28,7 +28,7 @@ class MapParameter:
     @property
     def count(self) -> int:
         """Learned scalars."""
-        return prod(self.shape)
+        return math.prod(self.shape)
 
 
 @dataclass(frozen=True, slots=True)
