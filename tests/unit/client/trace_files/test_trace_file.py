@@ -35,6 +35,8 @@ def test_tensors_facts_and_order_come_back(tmp_path: Path, suffix: str) -> None:
         assert found.widened(name).tobytes() == values.tobytes()
         assert found.positions_of(name).tolist() == [4, 5, 6]
     assert [path.name for path in tmp_path.iterdir()] == [f"file{suffix}"]
+    (tmp_path / "other").touch()
+    assert (tmp_path / f"file{suffix}").stat().st_mode == (tmp_path / "other").stat().st_mode
 
 
 def test_other_programs_can_read_the_files(tmp_path: Path) -> None:
