@@ -6,6 +6,7 @@ import tomllib
 from importlib import metadata
 from textwrap import dedent
 
+import pytest
 from packaging.requirements import Requirement
 
 from house.tree import ROOT
@@ -65,3 +66,23 @@ def test_the_command_of_the_base_install_shows_its_help() -> None:
 
 def test_the_block_blocks() -> None:
     assert "ModuleNotFoundError" in run_without({"numpy"}, "import numpy.linalg").stderr
+
+
+@pytest.mark.parametrize(
+    ("arguments", "absent"),
+    [
+        (["diff", "a.npz", "b.npz"], {"numpy"}),
+        (["diff", "a.npz", "b.npz"], {"safetensors"}),
+        (["trace", "--ids", "0", "--out", "a.npz"], {"numpy"}),
+        (["trace", "--ids", "0"], {"rich"}),
+    ],
+)
+def test_a_command_that_needs_an_extra_names_it(arguments: list[str], absent: set[str]) -> None:
+    code = f"""
+        sys.argv = ["zeroulp"]
+        from zeroulp.client.cli import main
+        sys.exit(main({arguments!r}))
+    """
+    done = run_without(absent, code)
+    assert done.returncode == (2 if arguments[0] == "diff" else 1)
+    assert "pip install 'zeroulp[trace]'" in done.stderr

@@ -57,7 +57,7 @@ class Serving:
         until(lambda: not self.engine._calls)
 
     def check_blocks(self) -> None:
-        """Fail unless every block is free or owned by one open session, and places are sound."""
+        """Fail unless every block is free or owned by one open session, and places and room are sound."""
         self.wait_until_idle()
         sessions = self.hall.sessions
         for opened in sessions:
@@ -65,6 +65,7 @@ class Serving:
             assert not opened.writers
         self.hall.pool.check_integrity([opened.session.cache.table.tolist() for opened in sessions])
         assert sessions._places == 0
+        assert self.hall.trace_room.used == 0
 
     @property
     def footprint(self) -> tuple[int, int]:

@@ -56,7 +56,8 @@ def test_the_services_are_listed(reflected: Reflected) -> None:
         "grpc.health.v1.Health",
         "grpc.reflection.v1alpha.ServerReflection",
     }
-    assert [method.name for method in reflected.service.methods if method.server_streaming] == ["Generate"]
+    streaming = [method.name for method in reflected.service.methods if method.server_streaming]
+    assert streaming == ["Generate", "Trace"]
 
 
 def test_the_descriptions_are_the_servers_own(reflected: Reflected) -> None:

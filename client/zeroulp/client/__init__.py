@@ -1,6 +1,7 @@
 """The client library: typed calls to a zeroulp daemon.
 
 Knows only the wire: neither the model nor the server, and no array library. Logits come as bytes.
+Only ``zeroulp.client.trace_files``, which nothing else imports at its start, needs more.
 """
 
 from zeroulp.client.bits import bits_of, differing_bits
@@ -30,7 +31,9 @@ from zeroulp.client.finished import Finished, FinishReason
 from zeroulp.client.generate_request import GenerateOptions
 from zeroulp.client.generation import Generation
 from zeroulp.client.logits import Logits, LogitsScope
-from zeroulp.client.model import Limits, Model, ModelConfiguration, ParameterInfo
+from zeroulp.client.model import Limits, Model, ModelConfiguration
+from zeroulp.client.model_map import ModelMap, Module, ModuleOutput, SharedWeight
+from zeroulp.client.parameter import ParameterInfo
 from zeroulp.client.prompt import Chat, ChatMessage, Prompt, Tokens
 from zeroulp.client.reloaded_model import ReloadedModel
 from zeroulp.client.sampling import GREEDY, Sampling
@@ -38,6 +41,8 @@ from zeroulp.client.score import ScoredToken, Scores, ScoreSequence, SequenceSco
 from zeroulp.client.session import OpenedSession, Session
 from zeroulp.client.token import Token
 from zeroulp.client.top_entries import TokenLogProbability, TopEntries
+from zeroulp.client.trace import TensorInfo, Trace
+from zeroulp.client.trace_tensor import SampleRow, TraceTensor
 from zeroulp.client.work import Work
 
 __all__ = [
@@ -61,6 +66,9 @@ __all__ = [
     "LogitsScope",
     "Model",
     "ModelConfiguration",
+    "ModelMap",
+    "Module",
+    "ModuleOutput",
     "NonFinite",
     "OpenedSession",
     "ParameterInfo",
@@ -70,6 +78,7 @@ __all__ = [
     "ReloadedModel",
     "RequestRefused",
     "ResourceExhausted",
+    "SampleRow",
     "Sampling",
     "ScoreSequence",
     "ScoredToken",
@@ -81,10 +90,14 @@ __all__ = [
     "SessionEnd",
     "SessionState",
     "SessionUnknown",
+    "SharedWeight",
+    "TensorInfo",
     "Token",
     "TokenLogProbability",
     "Tokens",
     "TopEntries",
+    "Trace",
+    "TraceTensor",
     "TryLater",
     "Unauthenticated",
     "Unavailable",

@@ -16,6 +16,7 @@ from zeroulp.client.prompt import Chat, Prompt, Tokens, chat_message_of, put_pro
 from zeroulp.client.reloaded_model import ReloadedModel, reloaded_model_of
 from zeroulp.client.score import Scores, ScoreSequence, score_sequence_message_of, scores_of
 from zeroulp.client.session import OpenedSession, Session
+from zeroulp.client.trace import Trace, trace_request
 from zeroulp.client.wire import Wire
 from zeroulp.v1 import admin_pb2, decoder_pb2
 
@@ -76,6 +77,23 @@ class Client:
         be continued, or resumed after a broken connection.
         """
         return Generation(self._wire, generate_request(prompt, close_session=not keep_session, **options))
+
+    def trace(
+        self,
+        tokens: Tokens,
+        *,
+        cached_prefix: int | None = None,
+        names: Sequence[str] = (),
+        positions: Sequence[int] = (),
+    ) -> Trace:
+        """Run one pass over ``tokens``, and read the tensors that it computes on its way.
+
+        A full forward; or, with a ``cached_prefix`` of n, the first n tokens are prefilled and the others
+        decoded over that cache, and only these are traced. ``names`` are patterns as for file names, which
+        match dots too; ``positions`` ascend. Without them, all tensors and all traced positions come.
+        """
+        request = trace_request(tokens, cached_prefix=cached_prefix, names=names, positions=positions)
+        return Trace(self._wire, request)
 
     def tokenize(
         self, text: str | Chat, *, whole_document: bool = False, add_generation_prompt: bool = True

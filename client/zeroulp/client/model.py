@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass, fields
 
+from zeroulp.client.model_map import ModelMap, model_map_of
+from zeroulp.client.parameter import ParameterInfo, parameter_of
 from zeroulp.v1 import decoder_pb2
 
 
@@ -25,16 +27,6 @@ class ModelConfiguration:
 
 
 @dataclass(frozen=True, slots=True)
-class ParameterInfo:
-    """One learned tensor."""
-
-    name: str
-    shape: tuple[int, ...]
-    storage: str
-    """How it is kept in memory: f64, f32 or bf16; results do not show it."""
-
-
-@dataclass(frozen=True, slots=True)
 class Limits:
     """Bounds that the server holds requests to."""
 
@@ -50,6 +42,9 @@ class Limits:
     max_score_sequences: int
     generate_ahead_tokens: int
     max_waiting_per_session: int
+    max_trace_patterns: int
+    max_trace_pattern_bytes: int
+    max_trace_bytes: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,6 +67,7 @@ class Model:
     """Empty when the model has none."""
     limits: Limits
     server_version: str
+    model_map: ModelMap
 
 
 def model_of(message: decoder_pb2.GetModelResponse) -> Model:
@@ -79,10 +75,7 @@ def model_of(message: decoder_pb2.GetModelResponse) -> Model:
     return Model(
         name=message.name,
         configuration=_configuration_of(message.configuration),
-        parameters=tuple(
-            ParameterInfo(parameter.name, tuple(parameter.shape), parameter.storage)
-            for parameter in message.parameters
-        ),
+        parameters=tuple(parameter_of(parameter) for parameter in message.parameters),
         parameter_count=message.parameter_count,
         parameter_bytes=message.parameter_bytes,
         parameters_digest=message.parameters_digest,
@@ -92,6 +85,7 @@ def model_of(message: decoder_pb2.GetModelResponse) -> Model:
         chat_template=message.chat_template,
         limits=Limits(**{limit.name: getattr(message.limits, limit.name) for limit in fields(Limits)}),
         server_version=message.server_version,
+        model_map=model_map_of(message.model_map),
     )
 
 

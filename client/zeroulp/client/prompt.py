@@ -27,7 +27,8 @@ def put_tokens(
     request: decoder_pb2.PrefillRequest
     | decoder_pb2.DecodeRequest
     | decoder_pb2.GenerateRequest
-    | decoder_pb2.ScoreSequence,
+    | decoder_pb2.ScoreSequence
+    | decoder_pb2.TraceRequest,
     tokens: Tokens,
 ) -> None:
     """Write text or ids into a request; raises ValueError for what a message cannot hold."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from contextlib import suppress
 from types import TracebackType
 from typing import Self, Unpack
@@ -12,6 +13,7 @@ from zeroulp.client.generate_request import GenerateOptions, generate_request
 from zeroulp.client.generation import Generation
 from zeroulp.client.logits import LogitsScope
 from zeroulp.client.prompt import Prompt, Tokens, put_tokens
+from zeroulp.client.trace import Trace, trace_request
 from zeroulp.client.wire import Wire
 from zeroulp.client.work import work_of
 from zeroulp.v1 import decoder_pb2
@@ -51,6 +53,11 @@ class Session:
         """Take a broken generation up: its tokens from ``position`` come again, then the others."""
         request = decoder_pb2.GenerateRequest(session_id=self._session_id, resume_position=position)
         return Generation(self._wire, request)
+
+    def trace(self, tokens: Tokens, *, names: Sequence[str] = (), positions: Sequence[int] = ()) -> Trace:
+        """Read the tensors of decoding ``tokens`` in this session, which stays as it is."""
+        request = trace_request(tokens, session_id=self._session_id, names=names, positions=positions)
+        return Trace(self._wire, request)
 
     def state(self) -> SessionState:
         """Return the session's tokens, work and bytes."""

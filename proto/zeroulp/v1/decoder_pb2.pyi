@@ -74,6 +74,24 @@ FINISH_REASON_CONTEXT_FULL: FinishReason.ValueType  # 4
 """The model's positions are used up."""
 Global___FinishReason: _TypeAlias = FinishReason  # noqa: Y015
 
+class _TensorType:
+    ValueType = _typing.NewType("ValueType", _builtins.int)
+    V: _TypeAlias = ValueType  # noqa: Y015
+
+class _TensorTypeEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_TensorType.ValueType], _builtins.type):
+    DESCRIPTOR: _descriptor.EnumDescriptor
+    TENSOR_TYPE_UNSPECIFIED: _TensorType.ValueType  # 0
+    TENSOR_TYPE_F64: _TensorType.ValueType  # 1
+    """Little-endian IEEE 754 binary64."""
+
+class TensorType(_TensorType, metaclass=_TensorTypeEnumTypeWrapper):
+    """How a tensor's values are encoded."""
+
+TENSOR_TYPE_UNSPECIFIED: TensorType.ValueType  # 0
+TENSOR_TYPE_F64: TensorType.ValueType  # 1
+"""Little-endian IEEE 754 binary64."""
+Global___TensorType: _TypeAlias = TensorType  # noqa: Y015
+
 @_typing.final
 class TokenIds(_message.Message):
     """Token ids, each below the vocabulary size."""
@@ -384,6 +402,9 @@ class Limits(_message.Message):
     MAX_SCORE_SEQUENCES_FIELD_NUMBER: _builtins.int
     GENERATE_AHEAD_TOKENS_FIELD_NUMBER: _builtins.int
     MAX_WAITING_PER_SESSION_FIELD_NUMBER: _builtins.int
+    MAX_TRACE_PATTERNS_FIELD_NUMBER: _builtins.int
+    MAX_TRACE_PATTERN_BYTES_FIELD_NUMBER: _builtins.int
+    MAX_TRACE_BYTES_FIELD_NUMBER: _builtins.int
     max_positions: _builtins.int
     max_sessions: _builtins.int
     max_queued_calls: _builtins.int
@@ -398,6 +419,12 @@ class Limits(_message.Message):
     """Tokens that Generate commits ahead of what its reader has taken, before the transport's own buffers."""
     max_waiting_per_session: _builtins.int
     """Calls that may wait for their turn on one session."""
+    max_trace_patterns: _builtins.int
+    """Name patterns of one Trace."""
+    max_trace_pattern_bytes: _builtins.int
+    """Bytes of one of them."""
+    max_trace_bytes: _builtins.int
+    """Bytes of values that a Trace may keep, and that all of those under way may keep together."""
     def __init__(
         self,
         *,
@@ -413,14 +440,138 @@ class Limits(_message.Message):
         max_score_sequences: _builtins.int = ...,
         generate_ahead_tokens: _builtins.int = ...,
         max_waiting_per_session: _builtins.int = ...,
+        max_trace_patterns: _builtins.int = ...,
+        max_trace_pattern_bytes: _builtins.int = ...,
+        max_trace_bytes: _builtins.int = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["cache_block_positions", b"cache_block_positions", "cache_bytes", b"cache_bytes", "generate_ahead_tokens", b"generate_ahead_tokens", "max_message_bytes", b"max_message_bytes", "max_positions", b"max_positions", "max_queued_calls", b"max_queued_calls", "max_score_sequences", b"max_score_sequences", "max_sessions", b"max_sessions", "max_stop_bytes", b"max_stop_bytes", "max_stop_strings", b"max_stop_strings", "max_top_entries", b"max_top_entries", "max_waiting_per_session", b"max_waiting_per_session"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["cache_block_positions", b"cache_block_positions", "cache_bytes", b"cache_bytes", "generate_ahead_tokens", b"generate_ahead_tokens", "max_message_bytes", b"max_message_bytes", "max_positions", b"max_positions", "max_queued_calls", b"max_queued_calls", "max_score_sequences", b"max_score_sequences", "max_sessions", b"max_sessions", "max_stop_bytes", b"max_stop_bytes", "max_stop_strings", b"max_stop_strings", "max_top_entries", b"max_top_entries", "max_trace_bytes", b"max_trace_bytes", "max_trace_pattern_bytes", b"max_trace_pattern_bytes", "max_trace_patterns", b"max_trace_patterns", "max_waiting_per_session", b"max_waiting_per_session"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
 Global___Limits: _TypeAlias = Limits  # noqa: Y015
+
+@_typing.final
+class ModuleOutput(_message.Message):
+    """A named activation that a module computes."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    NAME_FIELD_NUMBER: _builtins.int
+    FEATURES_FIELD_NUMBER: _builtins.int
+    name: _builtins.str
+    """As Trace names it."""
+    features: _builtins.int
+    """Values of one position."""
+    def __init__(
+        self,
+        *,
+        name: _builtins.str = ...,
+        features: _builtins.int = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["features", b"features", "name", b"name"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___ModuleOutput: _TypeAlias = ModuleOutput  # noqa: Y015
+
+@_typing.final
+class Module(_message.Message):
+    """One module of the model's map."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    NAME_FIELD_NUMBER: _builtins.int
+    PARAMETER_FIELD_NUMBER: _builtins.int
+    PARAMETER_COUNT_FIELD_NUMBER: _builtins.int
+    OUTPUTS_FIELD_NUMBER: _builtins.int
+    MODULES_FIELD_NUMBER: _builtins.int
+    name: _builtins.str
+    """The whole path, "blocks.0.attention.query"."""
+    parameter_count: _builtins.int
+    """Learned scalars that it and the modules inside it own."""
+    @_builtins.property
+    def parameter(self) -> Global___ParameterInfo:
+        """The learned tensor that the module owns itself; a borrowed one is in shared_weights."""
+
+    @_builtins.property
+    def outputs(self) -> _containers.RepeatedCompositeFieldContainer[Global___ModuleOutput]: ...
+    @_builtins.property
+    def modules(self) -> _containers.RepeatedCompositeFieldContainer[Global___Module]: ...
+    def __init__(
+        self,
+        *,
+        name: _builtins.str = ...,
+        parameter: Global___ParameterInfo | None = ...,
+        parameter_count: _builtins.int = ...,
+        outputs: _abc.Iterable[Global___ModuleOutput] | None = ...,
+        modules: _abc.Iterable[Global___Module] | None = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _typing.Literal["_parameter", b"_parameter", "parameter", b"parameter"]  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["_parameter", b"_parameter", "modules", b"modules", "name", b"name", "outputs", b"outputs", "parameter", b"parameter", "parameter_count", b"parameter_count"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    _WhichOneofReturnType__parameter: _TypeAlias = _typing.Literal["parameter"]  # noqa: Y015
+    _WhichOneofArgType__parameter: _TypeAlias = _typing.Literal["_parameter", b"_parameter"]  # noqa: Y015
+    def WhichOneof(self, oneof_group: _WhichOneofArgType__parameter) -> _WhichOneofReturnType__parameter | None: ...
+
+Global___Module: _TypeAlias = Module  # noqa: Y015
+
+@_typing.final
+class SharedWeight(_message.Message):
+    """A parameter that one module owns and another borrows."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    PARAMETER_FIELD_NUMBER: _builtins.int
+    OWNER_FIELD_NUMBER: _builtins.int
+    BORROWER_FIELD_NUMBER: _builtins.int
+    parameter: _builtins.str
+    owner: _builtins.str
+    borrower: _builtins.str
+    def __init__(
+        self,
+        *,
+        parameter: _builtins.str = ...,
+        owner: _builtins.str = ...,
+        borrower: _builtins.str = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["borrower", b"borrower", "owner", b"owner", "parameter", b"parameter"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___SharedWeight: _TypeAlias = SharedWeight  # noqa: Y015
+
+@_typing.final
+class ModelMap(_message.Message):
+    """The model as a tree of modules, in the order of a pass, with the edges across the tree."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    MODULES_FIELD_NUMBER: _builtins.int
+    SHARED_WEIGHTS_FIELD_NUMBER: _builtins.int
+    @_builtins.property
+    def modules(self) -> _containers.RepeatedCompositeFieldContainer[Global___Module]: ...
+    @_builtins.property
+    def shared_weights(self) -> _containers.RepeatedCompositeFieldContainer[Global___SharedWeight]: ...
+    def __init__(
+        self,
+        *,
+        modules: _abc.Iterable[Global___Module] | None = ...,
+        shared_weights: _abc.Iterable[Global___SharedWeight] | None = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["modules", b"modules", "shared_weights", b"shared_weights"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___ModelMap: _TypeAlias = ModelMap  # noqa: Y015
 
 @_typing.final
 class GetModelResponse(_message.Message):
@@ -438,6 +589,7 @@ class GetModelResponse(_message.Message):
     CHAT_TEMPLATE_FIELD_NUMBER: _builtins.int
     LIMITS_FIELD_NUMBER: _builtins.int
     SERVER_VERSION_FIELD_NUMBER: _builtins.int
+    MODEL_MAP_FIELD_NUMBER: _builtins.int
     name: _builtins.str
     parameter_count: _builtins.int
     parameter_bytes: _builtins.int
@@ -463,6 +615,8 @@ class GetModelResponse(_message.Message):
 
     @_builtins.property
     def limits(self) -> Global___Limits: ...
+    @_builtins.property
+    def model_map(self) -> Global___ModelMap: ...
     def __init__(
         self,
         *,
@@ -478,10 +632,11 @@ class GetModelResponse(_message.Message):
         chat_template: _builtins.str = ...,
         limits: Global___Limits | None = ...,
         server_version: _builtins.str = ...,
+        model_map: Global___ModelMap | None = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _typing.Literal["configuration", b"configuration", "limits", b"limits"]  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["configuration", b"configuration", "limits", b"limits", "model_map", b"model_map"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["arithmetic_version", b"arithmetic_version", "chat_template", b"chat_template", "configuration", b"configuration", "end_token_ids", b"end_token_ids", "limits", b"limits", "name", b"name", "parameter_bytes", b"parameter_bytes", "parameter_count", b"parameter_count", "parameters", b"parameters", "parameters_digest", b"parameters_digest", "server_version", b"server_version", "tokenizer_kind", b"tokenizer_kind"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["arithmetic_version", b"arithmetic_version", "chat_template", b"chat_template", "configuration", b"configuration", "end_token_ids", b"end_token_ids", "limits", b"limits", "model_map", b"model_map", "name", b"name", "parameter_bytes", b"parameter_bytes", "parameter_count", b"parameter_count", "parameters", b"parameters", "parameters_digest", b"parameters_digest", "server_version", b"server_version", "tokenizer_kind", b"tokenizer_kind"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
@@ -1152,6 +1307,235 @@ class GenerateResponse(_message.Message):
     def WhichOneof(self, oneof_group: _WhichOneofArgType_event) -> _WhichOneofReturnType_event | None: ...
 
 Global___GenerateResponse: _TypeAlias = GenerateResponse  # noqa: Y015
+
+@_typing.final
+class TraceRequest(_message.Message):
+    DESCRIPTOR: _descriptor.Descriptor
+
+    TOKEN_IDS_FIELD_NUMBER: _builtins.int
+    TEXT_FIELD_NUMBER: _builtins.int
+    PREFIX_TOKENS_FIELD_NUMBER: _builtins.int
+    SESSION_ID_FIELD_NUMBER: _builtins.int
+    NAMES_FIELD_NUMBER: _builtins.int
+    POSITIONS_FIELD_NUMBER: _builtins.int
+    text: _builtins.str
+    prefix_tokens: _builtins.int
+    """A cached pass: so many tokens of the input (at least one) are prefilled unseen, and the others
+    (at least one) are traced as they are decoded over that cache.
+    """
+    session_id: _builtins.str
+    """A cached pass: the input is traced as it would be decoded in this session, which stays as it is."""
+    @_builtins.property
+    def token_ids(self) -> Global___TokenIds: ...
+    @_builtins.property
+    def names(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
+        """Patterns of tensor names as for file names: * ? [...], where * matches dots too. Empty means all."""
+
+    @_builtins.property
+    def positions(self) -> _containers.RepeatedScalarFieldContainer[_builtins.int]:
+        """Which of the traced positions to keep, ascending. Empty means all."""
+
+    def __init__(
+        self,
+        *,
+        token_ids: Global___TokenIds | None = ...,
+        text: _builtins.str = ...,
+        prefix_tokens: _builtins.int = ...,
+        session_id: _builtins.str = ...,
+        names: _abc.Iterable[_builtins.str] | None = ...,
+        positions: _abc.Iterable[_builtins.int] | None = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _typing.Literal["cache", b"cache", "input", b"input", "prefix_tokens", b"prefix_tokens", "session_id", b"session_id", "text", b"text", "token_ids", b"token_ids"]  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["cache", b"cache", "input", b"input", "names", b"names", "positions", b"positions", "prefix_tokens", b"prefix_tokens", "session_id", b"session_id", "text", b"text", "token_ids", b"token_ids"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    _WhichOneofReturnType_cache: _TypeAlias = _typing.Literal["prefix_tokens", "session_id"]  # noqa: Y015
+    _WhichOneofArgType_cache: _TypeAlias = _typing.Literal["cache", b"cache"]  # noqa: Y015
+    _WhichOneofReturnType_input: _TypeAlias = _typing.Literal["token_ids", "text"]  # noqa: Y015
+    _WhichOneofArgType_input: _TypeAlias = _typing.Literal["input", b"input"]  # noqa: Y015
+    @_typing.overload
+    def WhichOneof(self, oneof_group: _WhichOneofArgType_cache) -> _WhichOneofReturnType_cache | None: ...
+    @_typing.overload
+    def WhichOneof(self, oneof_group: _WhichOneofArgType_input) -> _WhichOneofReturnType_input | None: ...
+
+Global___TraceRequest: _TypeAlias = TraceRequest  # noqa: Y015
+
+@_typing.final
+class TensorInfo(_message.Message):
+    """A tensor that follows."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    NAME_FIELD_NUMBER: _builtins.int
+    TYPE_FIELD_NUMBER: _builtins.int
+    SHAPE_FIELD_NUMBER: _builtins.int
+    name: _builtins.str
+    """"embed", "blocks.N.<stage>", "final_norm" or "logits"."""
+    type: Global___TensorType.ValueType
+    @_builtins.property
+    def shape(self) -> _containers.RepeatedScalarFieldContainer[_builtins.int]:
+        """Positions, features."""
+
+    def __init__(
+        self,
+        *,
+        name: _builtins.str = ...,
+        type: Global___TensorType.ValueType = ...,
+        shape: _abc.Iterable[_builtins.int] | None = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["name", b"name", "shape", b"shape", "type", b"type"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___TensorInfo: _TypeAlias = TensorInfo  # noqa: Y015
+
+@_typing.final
+class TraceStarted(_message.Message):
+    """First event of a trace."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    TOKEN_IDS_FIELD_NUMBER: _builtins.int
+    FIRST_POSITION_FIELD_NUMBER: _builtins.int
+    MODEL_NAME_FIELD_NUMBER: _builtins.int
+    PARAMETERS_DIGEST_FIELD_NUMBER: _builtins.int
+    ARITHMETIC_VERSION_FIELD_NUMBER: _builtins.int
+    POSITIONS_FIELD_NUMBER: _builtins.int
+    TENSORS_FIELD_NUMBER: _builtins.int
+    first_position: _builtins.int
+    """Where the first of them stands: 0, or the session's length."""
+    model_name: _builtins.str
+    parameters_digest: _builtins.str
+    """SHA-256 over every parameter's name, shape and values."""
+    arithmetic_version: _builtins.int
+    @_builtins.property
+    def token_ids(self) -> _containers.RepeatedScalarFieldContainer[_builtins.int]:
+        """The ids that the input became."""
+
+    @_builtins.property
+    def positions(self) -> _containers.RepeatedScalarFieldContainer[_builtins.int]:
+        """The positions of every tensor's rows, ascending."""
+
+    @_builtins.property
+    def tensors(self) -> _containers.RepeatedCompositeFieldContainer[Global___TensorInfo]:
+        """In the order in which they are computed and sent."""
+
+    def __init__(
+        self,
+        *,
+        token_ids: _abc.Iterable[_builtins.int] | None = ...,
+        first_position: _builtins.int = ...,
+        model_name: _builtins.str = ...,
+        parameters_digest: _builtins.str = ...,
+        arithmetic_version: _builtins.int = ...,
+        positions: _abc.Iterable[_builtins.int] | None = ...,
+        tensors: _abc.Iterable[Global___TensorInfo] | None = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["arithmetic_version", b"arithmetic_version", "first_position", b"first_position", "model_name", b"model_name", "parameters_digest", b"parameters_digest", "positions", b"positions", "tensors", b"tensors", "token_ids", b"token_ids"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___TraceStarted: _TypeAlias = TraceStarted  # noqa: Y015
+
+@_typing.final
+class TensorPart(_message.Message):
+    """Rows of one tensor, as many as a message holds. The parts of a tensor come one after the other."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    NAME_FIELD_NUMBER: _builtins.int
+    TYPE_FIELD_NUMBER: _builtins.int
+    SHAPE_FIELD_NUMBER: _builtins.int
+    FIRST_ROW_FIELD_NUMBER: _builtins.int
+    POSITIONS_FIELD_NUMBER: _builtins.int
+    VALUES_FIELD_NUMBER: _builtins.int
+    name: _builtins.str
+    type: Global___TensorType.ValueType
+    first_row: _builtins.int
+    """The index of this part's first row in the whole tensor."""
+    values: _builtins.bytes
+    """One row for each position, row-major."""
+    @_builtins.property
+    def shape(self) -> _containers.RepeatedScalarFieldContainer[_builtins.int]:
+        """The whole tensor's."""
+
+    @_builtins.property
+    def positions(self) -> _containers.RepeatedScalarFieldContainer[_builtins.int]:
+        """The position of each row of this part."""
+
+    def __init__(
+        self,
+        *,
+        name: _builtins.str = ...,
+        type: Global___TensorType.ValueType = ...,
+        shape: _abc.Iterable[_builtins.int] | None = ...,
+        first_row: _builtins.int = ...,
+        positions: _abc.Iterable[_builtins.int] | None = ...,
+        values: _builtins.bytes = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["first_row", b"first_row", "name", b"name", "positions", b"positions", "shape", b"shape", "type", b"type", "values", b"values"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___TensorPart: _TypeAlias = TensorPart  # noqa: Y015
+
+@_typing.final
+class TraceFinished(_message.Message):
+    """Last event of a trace."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    WORK_FIELD_NUMBER: _builtins.int
+    @_builtins.property
+    def work(self) -> Global___Work: ...
+    def __init__(
+        self,
+        *,
+        work: Global___Work | None = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _typing.Literal["work", b"work"]  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["work", b"work"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___TraceFinished: _TypeAlias = TraceFinished  # noqa: Y015
+
+@_typing.final
+class TraceResponse(_message.Message):
+    DESCRIPTOR: _descriptor.Descriptor
+
+    STARTED_FIELD_NUMBER: _builtins.int
+    PART_FIELD_NUMBER: _builtins.int
+    FINISHED_FIELD_NUMBER: _builtins.int
+    @_builtins.property
+    def started(self) -> Global___TraceStarted: ...
+    @_builtins.property
+    def part(self) -> Global___TensorPart: ...
+    @_builtins.property
+    def finished(self) -> Global___TraceFinished: ...
+    def __init__(
+        self,
+        *,
+        started: Global___TraceStarted | None = ...,
+        part: Global___TensorPart | None = ...,
+        finished: Global___TraceFinished | None = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _typing.Literal["event", b"event", "finished", b"finished", "part", b"part", "started", b"started"]  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["event", b"event", "finished", b"finished", "part", b"part", "started", b"started"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    _WhichOneofReturnType_event: _TypeAlias = _typing.Literal["started", "part", "finished"]  # noqa: Y015
+    _WhichOneofArgType_event: _TypeAlias = _typing.Literal["event", b"event"]  # noqa: Y015
+    def WhichOneof(self, oneof_group: _WhichOneofArgType_event) -> _WhichOneofReturnType_event | None: ...
+
+Global___TraceResponse: _TypeAlias = TraceResponse  # noqa: Y015
 
 @_typing.final
 class GetSessionRequest(_message.Message):

@@ -67,6 +67,11 @@ class DecoderServiceStub(object):
                 request_serializer=zeroulp_dot_v1_dot_decoder__pb2.GenerateRequest.SerializeToString,
                 response_deserializer=zeroulp_dot_v1_dot_decoder__pb2.GenerateResponse.FromString,
                 _registered_method=True)
+        self.Trace = channel.unary_stream(
+                '/zeroulp.v1.DecoderService/Trace',
+                request_serializer=zeroulp_dot_v1_dot_decoder__pb2.TraceRequest.SerializeToString,
+                response_deserializer=zeroulp_dot_v1_dot_decoder__pb2.TraceResponse.FromString,
+                _registered_method=True)
         self.GetSession = channel.unary_unary(
                 '/zeroulp.v1.DecoderService/GetSession',
                 request_serializer=zeroulp_dot_v1_dot_decoder__pb2.GetSessionRequest.SerializeToString,
@@ -135,6 +140,13 @@ class DecoderServiceServicer(object):
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
+    def Trace(self, request, context):
+        """The named activations of a full or a cached pass over given tokens. Commits nothing.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
     def GetSession(self, request, context):
         """Tells a session's length, tokens, work and bytes.
         """
@@ -190,6 +202,11 @@ def add_DecoderServiceServicer_to_server(servicer, server):
                     servicer.Generate,
                     request_deserializer=zeroulp_dot_v1_dot_decoder__pb2.GenerateRequest.FromString,
                     response_serializer=zeroulp_dot_v1_dot_decoder__pb2.GenerateResponse.SerializeToString,
+            ),
+            'Trace': grpc.unary_stream_rpc_method_handler(
+                    servicer.Trace,
+                    request_deserializer=zeroulp_dot_v1_dot_decoder__pb2.TraceRequest.FromString,
+                    response_serializer=zeroulp_dot_v1_dot_decoder__pb2.TraceResponse.SerializeToString,
             ),
             'GetSession': grpc.unary_unary_rpc_method_handler(
                     servicer.GetSession,
@@ -355,6 +372,33 @@ class DecoderService(object):
             '/zeroulp.v1.DecoderService/Generate',
             zeroulp_dot_v1_dot_decoder__pb2.GenerateRequest.SerializeToString,
             zeroulp_dot_v1_dot_decoder__pb2.GenerateResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def Trace(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_stream(
+            request,
+            target,
+            '/zeroulp.v1.DecoderService/Trace',
+            zeroulp_dot_v1_dot_decoder__pb2.TraceRequest.SerializeToString,
+            zeroulp_dot_v1_dot_decoder__pb2.TraceResponse.FromString,
             options,
             channel_credentials,
             insecure,

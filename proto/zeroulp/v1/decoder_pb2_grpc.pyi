@@ -51,6 +51,8 @@ class DecoderServiceStub:
     """Full forward with teacher forcing, without a session: log-probabilities of given sequences."""
     Generate: _grpc.UnaryStreamMultiCallable[_decoder_pb2.GenerateRequest, _decoder_pb2.GenerateResponse]
     """Samples and commits token after token, on a session or from a prompt."""
+    Trace: _grpc.UnaryStreamMultiCallable[_decoder_pb2.TraceRequest, _decoder_pb2.TraceResponse]
+    """The named activations of a full or a cached pass over given tokens. Commits nothing."""
     GetSession: _grpc.UnaryUnaryMultiCallable[_decoder_pb2.GetSessionRequest, _decoder_pb2.GetSessionResponse]
     """Tells a session's length, tokens, work and bytes."""
     CloseSession: _grpc.UnaryUnaryMultiCallable[_decoder_pb2.CloseSessionRequest, _decoder_pb2.CloseSessionResponse]
@@ -83,6 +85,8 @@ class DecoderServiceAsyncStub(DecoderServiceStub):
     """Full forward with teacher forcing, without a session: log-probabilities of given sequences."""
     Generate: _aio.UnaryStreamMultiCallable[_decoder_pb2.GenerateRequest, _decoder_pb2.GenerateResponse]  # type: ignore[assignment]
     """Samples and commits token after token, on a session or from a prompt."""
+    Trace: _aio.UnaryStreamMultiCallable[_decoder_pb2.TraceRequest, _decoder_pb2.TraceResponse]  # type: ignore[assignment]
+    """The named activations of a full or a cached pass over given tokens. Commits nothing."""
     GetSession: _aio.UnaryUnaryMultiCallable[_decoder_pb2.GetSessionRequest, _decoder_pb2.GetSessionResponse]  # type: ignore[assignment]
     """Tells a session's length, tokens, work and bytes."""
     CloseSession: _aio.UnaryUnaryMultiCallable[_decoder_pb2.CloseSessionRequest, _decoder_pb2.CloseSessionResponse]  # type: ignore[assignment]
@@ -142,6 +146,14 @@ class DecoderServiceServicer(metaclass=_abc_1.ABCMeta):
         context: _ServicerContext,
     ) -> _typing.Union[_abc.Iterator[_decoder_pb2.GenerateResponse], _abc.AsyncIterator[_decoder_pb2.GenerateResponse]]:
         """Samples and commits token after token, on a session or from a prompt."""
+
+    @_abc_1.abstractmethod
+    def Trace(
+        self,
+        request: _decoder_pb2.TraceRequest,
+        context: _ServicerContext,
+    ) -> _typing.Union[_abc.Iterator[_decoder_pb2.TraceResponse], _abc.AsyncIterator[_decoder_pb2.TraceResponse]]:
+        """The named activations of a full or a cached pass over given tokens. Commits nothing."""
 
     @_abc_1.abstractmethod
     def GetSession(

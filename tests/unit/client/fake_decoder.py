@@ -41,6 +41,8 @@ class FakeDecoder(pb_grpc.DecoderServiceServicer):
         self.fail_after: tuple[int, grpc.Status] | None = None
         self.events: list[pb.GenerateResponse] | None = None
         """Sent instead of a generation."""
+        self.trace: list[pb.TraceResponse] = []
+        """Sent as a trace."""
         self.tail = ""
         self.forget_at: str | None = None
         """A method whose calls find all sessions gone."""
@@ -211,6 +213,10 @@ class FakeDecoder(pb_grpc.DecoderServiceServicer):
         if request.top_entries:
             token.top_entries.add(token_id=session[-1], log_probability=-1.0)
         return token
+
+    def Trace(self, request: pb.TraceRequest, context: grpc.ServicerContext) -> Iterator[pb.TraceResponse]:
+        self._enter("Trace", request, context)
+        yield from self.trace
 
     def GetSession(
         self, request: pb.GetSessionRequest, context: grpc.ServicerContext

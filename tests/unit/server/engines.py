@@ -8,6 +8,7 @@ from unit.model import models
 from zeroulp.server.engine.calls import (
     Appended,
     GenerateCall,
+    GenerationEvent,
     Scope,
     Wanted,
 )
@@ -35,7 +36,7 @@ def prefill(engine: Engine, ids: list[int]) -> Appended:
 
 
 def generated(engine: Engine, call: GenerateCall) -> list[Any]:
-    channel = EventChannel(LIMITS.generate_ahead)
+    channel = EventChannel[GenerationEvent](LIMITS.generate_ahead)
     channel.on_room = engine.wake
     engine.submit(GenerateJob(StopSignal(), call, channel))
     return list(channel)

@@ -30,6 +30,7 @@ from zeroulp.model.sampling import SamplingParameters
 from zeroulp.server.engine.calls import (
     Appended,
     GenerateCall,
+    GenerationEvent,
 )
 from zeroulp.server.engine.engine import Engine
 from zeroulp.server.engine.event_channel import EventChannel
@@ -144,7 +145,7 @@ def test_a_poisoned_call_fails_alone() -> None:
 def test_the_limit_on_calls(engine: Engine) -> None:
     small = Engine(MODEL, None, replace(LIMITS, max_calls=1), ComputeTeam(1))
     try:
-        channel = EventChannel(1)  # its reader is slow, so the call stays
+        channel = EventChannel[GenerationEvent](1)  # its reader is slow, so the call stays
         job = GenerateJob(StopSignal(), GenerateCall(None, (1,), 100, SamplingParameters(), 1), channel)
         job.stop.on_cancel = small.wake
         small.submit(job)
@@ -173,7 +174,8 @@ def test_draining(engine: Engine) -> None:
 
 def test_stopping_fails_what_is_in_flight() -> None:
     engine = Engine(MODEL, None, LIMITS, ComputeTeam(1))
-    job = GenerateJob(StopSignal(), GenerateCall(None, (1,), 100, SamplingParameters(), 1), EventChannel(1))
+    call, channel = GenerateCall(None, (1,), 100, SamplingParameters(), 1), EventChannel[GenerationEvent](1)
+    job = GenerateJob(StopSignal(), call, channel)
     engine.submit(job)
     assert not engine.drain(0.05)
     engine.stop()

@@ -16,13 +16,13 @@ def event(number: int) -> Generated:
     return Generated(number, number, "", None, None, ())
 
 
-def numbers(channel: EventChannel, count: int | None = None) -> list[int]:
+def numbers(channel: EventChannel[Generated], count: int | None = None) -> list[int]:
     events = islice(channel, count)
-    return [e.token for e in events if isinstance(e, Generated)]
+    return [e.token for e in events]
 
 
-def filled(capacity: int, *tokens: int) -> EventChannel:
-    channel = EventChannel(capacity)
+def filled(capacity: int, *tokens: int) -> EventChannel[Generated]:
+    channel = EventChannel[Generated](capacity)
     for token in tokens:
         channel.put(event(token))
     return channel
@@ -45,7 +45,7 @@ def test_the_error_comes_after_the_events() -> None:
 
 
 def test_full_at_the_capacity() -> None:
-    channel = EventChannel(2)
+    channel = EventChannel[Generated](2)
     assert not channel.full
     channel.put(event(1))
     assert not channel.full
@@ -73,7 +73,7 @@ def test_room_is_told_once_per_event_that_was_read_from_a_full_channel() -> None
 
 
 def test_a_reader_waits_for_the_writer() -> None:
-    channel, read = EventChannel(4), []
+    channel, read = EventChannel[Generated](4), []
     thread = threading.Thread(target=lambda: read.extend(numbers(channel)))
     thread.start()
     for token in range(50):
@@ -86,7 +86,7 @@ def test_a_reader_waits_for_the_writer() -> None:
 
 @pytest.mark.parametrize("error", [None, Draining("stop")])
 def test_closing_wakes_a_waiting_reader(error: Draining | None) -> None:
-    channel, ended = EventChannel(4), []
+    channel, ended = EventChannel[Generated](4), []
 
     def read() -> None:
         try:
@@ -103,7 +103,7 @@ def test_closing_wakes_a_waiting_reader(error: Draining | None) -> None:
 
 
 def test_a_writer_that_waits_for_room_gets_on() -> None:
-    channel, room, read = EventChannel(2), threading.Semaphore(0), []
+    channel, room, read = EventChannel[Generated](2), threading.Semaphore(0), []
     channel.on_room = room.release
     thread = threading.Thread(target=lambda: read.extend(numbers(channel)))
     for token in range(2):

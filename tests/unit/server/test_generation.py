@@ -20,6 +20,7 @@ from zeroulp.server.engine.calls import (
     FinishReason,
     GenerateCall,
     Generated,
+    GenerationEvent,
     Started,
 )
 from zeroulp.server.engine.engine import Engine
@@ -61,7 +62,7 @@ def test_a_generation_ends_where_the_positions_end(engine: Engine) -> None:
 
 def test_a_generation_that_overflows_fails_with_the_session_as_it_was_told(engine: Engine) -> None:
     sampling = SamplingParameters(presence_penalty=-1.7e308, frequency_penalty=-1.7e308, min_p=0.5)
-    channel = EventChannel(8)
+    channel = EventChannel[GenerationEvent](8)
     engine.submit(GenerateJob(StopSignal(), GenerateCall(None, (1,), 5, sampling, 1), channel))
     reader = iter(channel)
     started, first = next(reader), next(reader)
@@ -74,7 +75,7 @@ def test_a_generation_that_overflows_fails_with_the_session_as_it_was_told(engin
 
 
 def test_a_reader_that_leaves_stops_the_generation(engine: Engine) -> None:
-    channel = EventChannel(4)
+    channel = EventChannel[GenerationEvent](4)
     channel.on_room = engine.wake
     job = GenerateJob(StopSignal(), GenerateCall(None, (1,), 100, SamplingParameters(), 1), channel)
     job.stop.on_cancel = engine.wake

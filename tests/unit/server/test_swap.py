@@ -146,13 +146,13 @@ class Gate(Job):
 
 def test_a_generation_that_waits_for_its_reader_tells_no_more(engine: Engine) -> None:
     """Its row of logits is an old one: neither a draw from it nor an entry beside it may follow the swap."""
-    channel = EventChannel(4)
+    channel: EventChannel[Any] = EventChannel(4)
     channel.on_room = engine.wake
     call = GenerateCall(None, (1, 2), 40, SamplingParameters(temperature=0.0), 0, log_probabilities=True)
     job = GenerateJob(StopSignal(), call, channel)
     engine.submit(job)
     events = iter(channel)
-    session_id = next(events).session_id  # type: ignore[union-attr]
+    session_id = next(events).session_id
 
     def held() -> tuple[int, ...]:
         ids: tuple[int, ...] = run(engine, GetSessionJob(StopSignal(), session_id)).ids
@@ -167,7 +167,7 @@ def test_a_generation_that_waits_for_its_reader_tells_no_more(engine: Engine) ->
         told.extend(events)
     assert held() == before
     assert [event.token for event in told] == list(before[2 : 2 + len(told)])
-    again = EventChannel(4)
+    again: EventChannel[Any] = EventChannel(4)
     engine.submit(GenerateJob(StopSignal(), None, again, session_id=session_id, resume_position=2))
     with pytest.raises(ParametersChanged):
         list(again)

@@ -11,6 +11,8 @@ from zeroulp.client.generate_request import GenerateOptions
 from zeroulp.client.sampling import Sampling
 
 DEFAULT_TARGET = "127.0.0.1:50051"
+MAX_RUN = 1 << 20
+"""Positions in one run: more than any model has, and no burden to list."""
 
 
 def add_connection(parser: argparse.ArgumentParser) -> None:
@@ -86,6 +88,19 @@ def unsigned(bits: int) -> Callable[[str], int]:
 def token_ids(argument: str) -> list[int]:
     """Type of "0,99,100": ids with commas between them, or nothing for none."""
     return [unsigned(32)(item) for item in argument.split(",")] if argument.strip() else []
+
+
+def positions(argument: str) -> tuple[int, ...]:
+    """Type of "0,3-7": positions and runs of them, in any order; each is taken once."""
+    found: set[int] = set()
+    for item in argument.split(","):
+        first, dash, last = item.partition("-")
+        start = unsigned(32)(first)
+        end = unsigned(32)(last) if dash else start
+        if end < start or end - start >= MAX_RUN:
+            raise argparse.ArgumentTypeError(f"{item} is not a run of 1 to {MAX_RUN} positions")
+        found.update(range(start, end + 1))
+    return tuple(sorted(found))
 
 
 def text(argument: str) -> str:

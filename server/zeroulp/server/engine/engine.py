@@ -199,8 +199,9 @@ class Engine:
 
     def _compute(self, step: Step) -> None:
         model, context = self._hall.model, self._hall.context
+        watched = context.observed_by(step.show) if step.observed else context
         try:
-            hidden = model.forward(context.checked_by(step.check), step.segments)
+            hidden = model.forward(watched.checked_by(step.check), step.segments)
         except NonFinite as error:
             self._blame(step, step.owner_of_row(error.row), error)
             return

@@ -1,20 +1,21 @@
-"""The way of a generation's events from the compute thread to the one reader."""
+"""The way of a stream's events from the compute thread to the one reader."""
 
 from __future__ import annotations
 
 import threading
 from collections import deque
 from collections.abc import Callable, Iterator
+from typing import Generic, TypeVar
 
-from zeroulp.server.engine.calls import GenerationEvent
+Event = TypeVar("Event")
 
 
-class EventChannel:
+class EventChannel(Generic[Event]):
     """Holds ``capacity`` events ahead of the reader; the writer looks at ``full`` and never waits."""
 
     def __init__(self, capacity: int) -> None:
         self._capacity = capacity
-        self._events: deque[GenerationEvent] = deque()
+        self._events: deque[Event] = deque()
         self._changed = threading.Condition()
         self._closed = False
         self._error: BaseException | None = None
@@ -26,7 +27,7 @@ class EventChannel:
         """Whether the writer should wait for the reader."""
         return len(self._events) >= self._capacity
 
-    def put(self, event: GenerationEvent) -> None:
+    def put(self, event: Event) -> None:
         """Add an event."""
         with self._changed:
             self._events.append(event)
@@ -39,7 +40,7 @@ class EventChannel:
             self._error = error
             self._changed.notify()
 
-    def __iter__(self) -> Iterator[GenerationEvent]:
+    def __iter__(self) -> Iterator[Event]:
         while True:
             with self._changed:
                 while not self._events and not self._closed:

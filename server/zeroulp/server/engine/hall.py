@@ -13,6 +13,7 @@ from zeroulp.model.session import Session
 from zeroulp.model.text import Tokenizer
 from zeroulp.server.engine.limits import Limits
 from zeroulp.server.engine.session_table import SessionTable
+from zeroulp.server.engine.trace_room import TraceRoom
 
 _ANSWER_SLACK = 64 * 1024
 """Bytes for the fields of an answer beside logits, ids and entries."""
@@ -27,6 +28,7 @@ class Hall:
     context: NoGrad
     pool: BlockPool
     sessions: SessionTable
+    trace_room: TraceRoom
     limits: Limits
 
     def new_session(self) -> Session:
@@ -67,4 +69,5 @@ def new_hall(model: LanguageModel, tokenizer: Tokenizer | None, context: NoGrad,
     most = (limits.max_sessions + limits.max_calls) * blocks_for(configuration.max_positions)
     blocks = max(1, min(most, limits.cache_bytes // block_bytes(configuration)))
     sessions = SessionTable(limits.max_sessions, limits.max_waiting_per_session)
-    return Hall(model, tokenizer, context, BlockPool(configuration, blocks), sessions, limits)
+    pool, trace_room = BlockPool(configuration, blocks), TraceRoom(limits.max_trace_bytes)
+    return Hall(model, tokenizer, context, pool, sessions, trace_room, limits)

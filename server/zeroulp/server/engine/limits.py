@@ -22,6 +22,16 @@ class Limits:
     max_stop_strings: int = 16
     max_stop_bytes: int = 1024
     max_score_sequences: int = 256
+    max_trace_patterns: int = 64
+    max_trace_pattern_bytes: int = 256
+    """Bytes of one name pattern of a Trace; the longest name has about 30."""
+    max_trace_bytes: int = 256 * 1024 * 1024
+    """Bytes of values that a trace may keep, and that all traces under way may keep together.
+
+    Room for all stages of about 90 positions of a model with 135 million parameters.
+    """
+    trace_part_bytes: int = 1024 * 1024
+    """Bytes of values in one message of a Trace: well below the 4 MiB that gRPC clients take by default."""
     step_rows: int = 512
     """Rows of one step at the most, when one call is alone; more rows use each weight more often."""
     shared_step_rows: int = 128

@@ -38,6 +38,17 @@ class Step:
                 raise StepBroken(job, error) from None
 
     @property
+    def observed(self) -> bool:
+        """Whether a share wants to see its rows of the stages."""
+        return any(share.observer is not None for _, share in self.shares)
+
+    def show(self, layer: int | None, stage: str, values: F64) -> None:
+        """Show each share that wants it its own rows of a stage's ``values [rows, features]``."""
+        for start, (_, share) in zip(self._starts, self.shares, strict=False):
+            if share.observer is not None:
+                share.observer(layer, stage, values[start : start + share.rows])
+
+    @property
     def segments(self) -> list[TextSegment]:
         """Every share's segment."""
         return [share.segment for _, share in self.shares]

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import Any, ClassVar
 
 from zeroulp.model.composition.text_segment import TextSegment
+from zeroulp.model.context import Observer
 from zeroulp.model.errors import ParametersChanged
 from zeroulp.model.kernels.arrays import F64
 from zeroulp.server.engine.hall import Hall
@@ -22,6 +23,8 @@ class Share:
 
     segment: TextSegment
     first_wanted: int
+    observer: Observer | None = None
+    """Is shown this share's rows of every stage before the logits."""
 
     @property
     def rows(self) -> int:

@@ -16,6 +16,7 @@ from zeroulp.server.engine.calls import (
     Started,
     TopAt,
 )
+from zeroulp.server.engine.trace_calls import TensorShape, TraceFinished, TracePart, TraceStarted
 from zeroulp.v1 import decoder_pb2 as pb
 
 _REASONS = {
@@ -157,3 +158,36 @@ def session(state: SessionState) -> pb.GetSessionResponse:
 def closed(state: SessionState) -> pb.CloseSessionResponse:
     """Return CloseSession's answer."""
     return pb.CloseSessionResponse(position=state.position, total_work=work(state.total_work))
+
+
+def trace_started(event: TraceStarted, card: pb.GetModelResponse) -> pb.TraceResponse:
+    """Return the first event of a trace of the model that ``card`` tells."""
+    started = pb.TraceStarted(
+        token_ids=event.ids,
+        first_position=event.first_position,
+        model_name=card.name,
+        parameters_digest=card.parameters_digest,
+        arithmetic_version=card.arithmetic_version,
+        positions=event.positions,
+        tensors=[_tensor_info(tensor) for tensor in event.tensors],
+    )
+    return pb.TraceResponse(started=started)
+
+
+def _tensor_info(tensor: TensorShape) -> pb.TensorInfo:
+    return pb.TensorInfo(name=tensor.name, type=pb.TENSOR_TYPE_F64, shape=tensor.shape)
+
+
+def trace_event(event: TracePart | TraceFinished) -> pb.TraceResponse:
+    """Return a later event of a trace."""
+    if isinstance(event, TraceFinished):
+        return pb.TraceResponse(finished=pb.TraceFinished(work=work(event.work)))
+    part = pb.TensorPart(
+        name=event.tensor.name,
+        type=pb.TENSOR_TYPE_F64,
+        shape=event.tensor.shape,
+        first_row=event.first_row,
+        positions=event.positions,
+        values=event.values,
+    )
+    return pb.TraceResponse(part=part)

@@ -9,6 +9,7 @@ from zeroulp.model.kernels.cache_rows import BLOCK
 from zeroulp.model.loading import LoadedModel
 from zeroulp.model.packing import PackedMatrix
 from zeroulp.model.parameters import Parameter
+from zeroulp.model.tracing.model_map import Module, map_of
 from zeroulp.server.engine.limits import Limits
 from zeroulp.v1 import decoder_pb2 as pb
 
@@ -55,6 +56,7 @@ class ModelCard:
             chat_template=loaded.chat_source,
             limits=self._limits_message(),
             server_version=version("zeroulp"),
+            model_map=self._model_map(),
         )
         made.MergeFrom(_values_of(loaded))
         return made
@@ -74,6 +76,24 @@ class ModelCard:
             context_window=c.context_window,
         )
 
+    def _model_map(self) -> pb.ModelMap:
+        model_map = map_of(self._loaded.model.configuration)
+        edges = [
+            pb.SharedWeight(parameter=edge.parameter, owner=edge.owner, borrower=edge.borrower)
+            for edge in model_map.shared_weights
+        ]
+        return pb.ModelMap(modules=map(self._module, model_map.modules), shared_weights=edges)
+
+    def _module(self, module: Module) -> pb.Module:
+        owned = module.parameter
+        return pb.Module(
+            name=module.name,
+            parameter=_parameter(self._loaded.model.parameters[owned.name]) if owned is not None else None,
+            parameter_count=module.count,
+            outputs=[pb.ModuleOutput(name=o.name, features=o.features) for o in module.outputs],
+            modules=map(self._module, module.modules),
+        )
+
     def _limits_message(self) -> pb.Limits:
         limits = self._limits
         return pb.Limits(
@@ -89,6 +109,9 @@ class ModelCard:
             max_score_sequences=limits.max_score_sequences,
             generate_ahead_tokens=limits.generate_ahead,
             max_waiting_per_session=limits.max_waiting_per_session,
+            max_trace_patterns=limits.max_trace_patterns,
+            max_trace_pattern_bytes=limits.max_trace_pattern_bytes,
+            max_trace_bytes=limits.max_trace_bytes,
         )
 
 

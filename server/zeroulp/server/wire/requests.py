@@ -8,6 +8,7 @@ from typing import Literal, TypeAlias, get_args
 from zeroulp.model.errors import InvalidArgument
 from zeroulp.model.sampling import SamplingParameters
 from zeroulp.server.engine.calls import GenerateCall, Scope, ScoreSequence, Wanted
+from zeroulp.server.engine.trace_calls import TraceCall
 from zeroulp.server.wire.texts import Texts
 from zeroulp.v1 import decoder_pb2 as pb
 
@@ -68,6 +69,18 @@ def generate_call(texts: Texts, request: pb.GenerateRequest) -> GenerateCall:
         wanted=wanted(request, Scope.NONE),
         log_probabilities=request.log_probabilities,
         close_session=request.close_session,
+    )
+
+
+def trace_call(texts: Texts, request: pb.TraceRequest) -> TraceCall:
+    """Return the call: over a session the input goes on from it, otherwise it starts a sequence."""
+    cache = request.WhichOneof("cache")
+    return TraceCall(
+        ids=texts.continuation(request) if cache == "session_id" else texts.prompt(request),
+        prefix_tokens=request.prefix_tokens if cache == "prefix_tokens" else None,
+        session_id=request.session_id if cache == "session_id" else None,
+        names=tuple(request.names),
+        positions=tuple(request.positions),
     )
 
 

@@ -10,16 +10,18 @@ import grpc
 from zeroulp.model.errors import CallCancelled, EmptyPrompt
 from zeroulp.model.loading import LoadedModel
 from zeroulp.model.work import Work
-from zeroulp.server.engine.calls import Finished, Scope, Started
+from zeroulp.server.engine.calls import Finished, GenerationEvent, Scope, Started
 from zeroulp.server.engine.engine import Engine
 from zeroulp.server.engine.event_channel import EventChannel
 from zeroulp.server.engine.stop_signal import StopSignal
+from zeroulp.server.engine.trace_calls import TraceEvent, TraceFinished, TraceStarted
 from zeroulp.server.jobs.decode import DecodeJob
 from zeroulp.server.jobs.generate import GenerateJob
 from zeroulp.server.jobs.job import Job
 from zeroulp.server.jobs.prefill import PrefillJob
 from zeroulp.server.jobs.score import ScoreJob
 from zeroulp.server.jobs.session_calls import CloseSessionJob, GetSessionJob
+from zeroulp.server.jobs.trace import TraceJob
 from zeroulp.server.wire import answers, requests
 from zeroulp.server.wire.call_record import current_record
 from zeroulp.server.wire.model_card import ModelCard
@@ -71,7 +73,7 @@ class DecoderService(pb_grpc.DecoderServiceServicer):
         self, request: pb.GenerateRequest, context: grpc.ServicerContext
     ) -> Iterator[pb.GenerateResponse]:
         """Stream a generation, or take a broken one up again."""
-        channel = EventChannel(self._engine.limits.generate_ahead)
+        channel: EventChannel[GenerationEvent] = EventChannel(self._engine.limits.generate_ahead)
         channel.on_room = self._engine.wake
         stop = _stop(context)
         if request.HasField("resume_position"):
@@ -92,6 +94,27 @@ class DecoderService(pb_grpc.DecoderServiceServicer):
         finally:
             # However the stream ends, its job does not go on without a reader.
             stop.cancel()
+
+    def Trace(self, request: pb.TraceRequest, context: grpc.ServicerContext) -> Iterator[pb.TraceResponse]:
+        """Stream the stages of a pass."""
+        call = requests.trace_call(self._texts, request)
+        _note(call.session_id, len(call.ids), None)
+        # One event ahead of the reader: an event is a megabyte.
+        channel: EventChannel[TraceEvent] = EventChannel(1)
+        channel.on_room = self._engine.wake
+        job = TraceJob(_stop(context), call, channel)
+        try:
+            self._submit(job, context)
+            for event in channel:
+                if isinstance(event, TraceStarted):
+                    yield answers.trace_started(event, self._card.response())
+                    continue
+                if isinstance(event, TraceFinished):
+                    current_record.get().work = event.work
+                yield answers.trace_event(event)
+        finally:
+            # However the stream ends, its job does not go on without a reader.
+            job.stop.cancel()
 
     def GetSession(
         self, request: pb.GetSessionRequest, context: grpc.ServicerContext

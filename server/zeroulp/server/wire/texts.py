@@ -26,14 +26,18 @@ class Texts:
             )
         return self._loaded.tokenizer
 
-    def prompt(self, request: pb.PrefillRequest | pb.GenerateRequest | pb.ScoreSequence) -> tuple[int, ...]:
+    def prompt(
+        self, request: pb.PrefillRequest | pb.GenerateRequest | pb.ScoreSequence | pb.TraceRequest
+    ) -> tuple[int, ...]:
         """Return the ids of an input that starts a sequence; raises ``EmptyPrompt`` if there is none."""
         kind = request.WhichOneof("input")
         if kind == "token_ids":
             return tuple(request.token_ids.ids)
         if kind == "text":
             return tuple(self.tokenizer.encode_prompt(request.text))
-        if kind == "chat" and not isinstance(request, pb.ScoreSequence):
+        if not isinstance(request, pb.PrefillRequest | pb.GenerateRequest):
+            raise EmptyPrompt("the request has no input; give token_ids or text", field="input")
+        if kind == "chat":
             return self.chat(request.chat)
         raise EmptyPrompt("the request has no input; give token_ids, text or chat", field="input")
 
@@ -43,7 +47,9 @@ class Texts:
             return tuple(self.tokenizer.encode_document(sequence.text))
         return self.prompt(sequence)
 
-    def continuation(self, request: pb.DecodeRequest | pb.GenerateRequest) -> tuple[int, ...]:
+    def continuation(
+        self, request: pb.DecodeRequest | pb.GenerateRequest | pb.TraceRequest
+    ) -> tuple[int, ...]:
         """Return the ids that go on from a session; none if the request has no input."""
         kind = request.WhichOneof("input")
         if kind == "text":
