@@ -49,5 +49,16 @@ def test_help_lists_all_commands(monkeypatch: pytest.MonkeyPatch, capsys: pytest
         main(["--help"])
     assert left.value.code == 0
     listed = capsys.readouterr().out
-    for name in ("generate", "chat", "score", "model", "health", "demo", "serve", "pull", "paint"):
+    for name in (
+        "generate",
+        "chat",
+        "score",
+        "model",
+        "health",
+        "demo",
+        "serve",
+        "pull",
+        "boundary",
+        "paint",
+    ):
         assert f"\n    {name} " in listed
