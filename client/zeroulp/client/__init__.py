@@ -22,6 +22,7 @@ from zeroulp.client.errors import (
     SessionBusy,
     SessionUnknown,
     TryLater,
+    Unauthenticated,
     Unavailable,
     ZeroulpError,
 )
@@ -31,6 +32,7 @@ from zeroulp.client.generation import Generation
 from zeroulp.client.logits import Logits, LogitsScope
 from zeroulp.client.model import Limits, Model, ModelConfiguration, ParameterInfo
 from zeroulp.client.prompt import Chat, ChatMessage, Prompt, Tokens
+from zeroulp.client.reloaded_model import ReloadedModel
 from zeroulp.client.sampling import GREEDY, Sampling
 from zeroulp.client.score import ScoredToken, Scores, ScoreSequence, SequenceScore
 from zeroulp.client.session import OpenedSession, Session
@@ -65,6 +67,7 @@ __all__ = [
     "ParametersChanged",
     "Prompt",
     "ProtocolBroken",
+    "ReloadedModel",
     "RequestRefused",
     "ResourceExhausted",
     "Sampling",
@@ -83,6 +86,7 @@ __all__ = [
     "Tokens",
     "TopEntries",
     "TryLater",
+    "Unauthenticated",
     "Unavailable",
     "Work",
     "ZeroulpError",

@@ -40,11 +40,13 @@ ZeroulpError
     │   ├── CacheBudget
     │   ├── SessionLimit
     │   ├── QueueFull
+    │   ├── ReloadRunning
     │   └── MessageTooLarge
     ├── Draining
     ├── NonFinite                 the arithmetic left the finite numbers
     ├── CallCancelled
-    └── DeadlinePassed
+    ├── DeadlinePassed
+    └── Unauthenticated
 
 The wire's statuses are assigned to these in one place, in the server.
 """
@@ -252,6 +254,12 @@ class QueueFull(ResourceError):
     reason = "QUEUE_FULL"
 
 
+class ReloadRunning(ResourceError):
+    """Other parameters are being loaded; one such call at a time."""
+
+    reason = "RELOAD_RUNNING"
+
+
 class MessageTooLarge(ResourceError):
     """The answer would be larger than a message may be."""
 
@@ -289,3 +297,9 @@ class DeadlinePassed(CallError):
     """The deadline passed before the call was committed."""
 
     reason = "DEADLINE_EXCEEDED"
+
+
+class Unauthenticated(CallError):
+    """The call needs a token, and has none or another one."""
+
+    reason = "UNAUTHENTICATED"

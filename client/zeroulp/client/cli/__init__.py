@@ -7,12 +7,12 @@ import os
 import sys
 from collections.abc import Sequence
 
-from zeroulp.client.cli import chat, demo, generate, health, model, score, server_commands
+from zeroulp.client.cli import chat, demo, generate, health, model, reload, score, server_commands
 from zeroulp.client.cli.failure import CommandFailed, report
 from zeroulp.client.cli.output import tolerate_narrow_encodings
 from zeroulp.client.errors import ZeroulpError
 
-COMMANDS = (generate, chat, score, model, health, demo)
+COMMANDS = (generate, chat, score, model, health, reload, demo)
 
 EXIT_CODES = """exit codes: 0 done; 1 failed, or not serving, or bits that differ; 2 wrong usage;
 130 Ctrl-C; 141 nobody reads stdout any more"""
