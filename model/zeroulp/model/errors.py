@@ -21,6 +21,12 @@ ZeroulpError
 │   ├── NotTracked
 │   ├── StaleRevision
 │   └── GraphReleased
+├── CacheRefused                  a cached call that its cache is not ready for, known before any block runs
+│   ├── CacheFilled
+│   └── CacheEmpty
+├── UpdateRefused                 an optimiser's step that would leave parameters worse than it found them
+│   ├── GradientMissing
+│   └── UpdateNotFinite
 └── CallError                     a call that was refused or failed, with a closed ``reason``
     ├── InputError                the caller's input, known before anything is computed
     │   ├── EmptyPrompt
@@ -142,6 +148,30 @@ class StaleRevision(GraphError):
 
 class GraphReleased(GraphError):
     """An earlier backward pass has let the graph go."""
+
+
+class CacheRefused(ZeroulpError):
+    """A cached call in the wrong order; the cache is as it was, and no block has run."""
+
+
+class CacheFilled(CacheRefused):
+    """A prefill of a cache that holds rows already."""
+
+
+class CacheEmpty(CacheRefused):
+    """A decode before any prefill."""
+
+
+class UpdateRefused(ZeroulpError):
+    """A step of an optimiser that was refused; no parameter has moved."""
+
+
+class GradientMissing(UpdateRefused):
+    """A parameter without a gradient."""
+
+
+class UpdateNotFinite(UpdateRefused):
+    """A NaN or an infinity in a gradient, or in what it would make of its parameter."""
 
 
 class CallError(ZeroulpError):
