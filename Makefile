@@ -18,7 +18,7 @@ DEV := .venv/.installed
 .DELETE_ON_ERROR:
 # Two installs into one environment must not overlap.
 .NOTPARALLEL:
-.PHONY: help demo test check docker-check proto serve bench pull clean
+.PHONY: help demo test check docker-check processors proto serve bench pull clean
 
 help:  ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-13s %s\n", $$1, $$2 }' Makefile
@@ -48,6 +48,9 @@ check: $(DEV)  ## lint, formatting, types and the direction of imports
 
 docker-check: $(DEV)  ## run the Dockerfile's install step in a fresh environment (no engine needed)
 	$(BIN)/python -m pytest tests/house/dockerfile_install.py
+
+processors: $(DEV)  ## compare every bit with kernels compiled for other processors
+	$(BIN)/python -m pytest tests/processors/every_processor.py
 
 proto: $(DEV)  ## regenerate the code of proto/zeroulp/v1
 	$(BIN)/python tests/house/generate_wire.py

@@ -23,10 +23,13 @@ from wire.calls import (
 )
 from wire.models import known_model, seeded
 from wire.serving import Serving, serving
+from zeroulp.model import operations
 from zeroulp.model.composition.segment import Segment
+from zeroulp.model.composition.text_segment import TextSegment
 from zeroulp.model.configuration import Configuration
-from zeroulp.model.context import NoGrad
+from zeroulp.model.context import Execution, NoGrad
 from zeroulp.model.kernels.arrays import F64, I64
+from zeroulp.model.tensors import Node
 from zeroulp.v1 import decoder_pb2 as pb
 
 POISONED = 250
@@ -126,17 +129,23 @@ def test_a_failure_in_a_later_layer_is_computed_again_without_its_cause(
     good = prefill(stub, [1, 2, 3]).session_id
     block = own.loaded.model.backbone.blocks[1]
     forward = block.forward
+    whole = own.loaded.model.forward
+    tokens: list[I64] = []
 
-    def spoilt(context: NoGrad, x: F64, turns: tuple[F64, F64], segments: Sequence[Segment]) -> F64:
+    def noted(context: NoGrad, segments: Sequence[TextSegment]) -> F64:
+        tokens[:] = [segment.batch.ids[0] for segment in segments]
+        return whole(context, segments)
+
+    def spoilt(context: Execution[F64], x: F64, turns: tuple[F64, F64], segments: Sequence[Segment]) -> F64:
         after = forward(context, x, turns, segments)
-        tokens = np.concatenate([segment.ids for segment in segments])
-        after[tokens == POISONED] = np.nan
+        after[np.concatenate(tokens) == POISONED] = np.nan
         return after
 
     request = pb.DecodeRequest(
         session_id=good, token_ids=ids(*range(10, 30)), logits_scope=pb.LOGITS_SCOPE_ALL
     )
     alone = pb.GenerateRequest(token_ids=ids(1, 2), sampling=GREEDY, max_new_tokens=8)
+    monkeypatch.setattr(own.loaded.model, "forward", noted)
     monkeypatch.setattr(block, "forward", spoilt)
     with own.paused():
         neighbour = stub.Decode.future(request)
@@ -145,10 +154,10 @@ def test_a_failure_in_a_later_layer_is_computed_again_without_its_cause(
         own.wait_for_calls(4)
     told = failure(bad.result)
     events, decoded = list(stream), neighbour.result()
+    monkeypatch.undo()
     assert (told.reason, told.metadata["layer"]) == ("NON_FINITE", "2")
     assert rows(decoded.logits) == own.full_rows([1, 2, 3, *range(10, 30)])[3:]
-    tokens = [event.token.token_id for event in events[1:-1]]
-    assert generate(stub, alone).ids == tokens
+    assert generate(stub, alone).ids == [event.token.token_id for event in events[1:-1]]
     own.check_blocks()
 
 
@@ -180,10 +189,10 @@ def test_a_generation_that_fails_keeps_what_it_has_told(
     told = greedy[: greedy.index(poisoned)]
     own.wait_until_idle()
     opened = prefill(stub, [1, 2, 3]).session_id
-    encode = own.loaded.model.encoder.encode
+    look_up = operations.embedding
 
-    def spoilt(tokens: I64) -> F64:
-        x = encode(tokens)
+    def spoilt(context: NoGrad, table: Node, tokens: I64) -> F64:
+        x = look_up(context, table, tokens)
         x[tokens == poisoned] = np.nan
         return x
 
@@ -196,7 +205,7 @@ def test_a_generation_that_fails_keeps_what_it_has_told(
                 seen.append(event.token.token_id)
 
     with monkeypatch.context() as patch:
-        patch.setattr(own.loaded.model.encoder, "encode", spoilt)
+        patch.setattr(operations, "embedding", spoilt)
         assert failure(read).code is grpc.StatusCode.DATA_LOSS
     assert seen == told
     assert list(session(stub, opened).token_ids) == [1, 2, 3, *told]

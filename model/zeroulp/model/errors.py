@@ -5,6 +5,22 @@ ZeroulpError
 │   ├── UnknownModel
 │   ├── MalformedFile
 │   └── UnsupportedModel
+├── InputRefused                  vectors that a backbone does not take, known before any block runs
+│   ├── WrongWidth
+│   ├── MalformedLayout
+│   ├── TooManyRows
+│   ├── PositionOutOfCapacity
+│   ├── TrackedInput
+│   ├── ForeignBackbone
+│   ├── BackboneChanged
+│   ├── ProducerChanged
+│   ├── InputChanged
+│   ├── EmptyProvenance
+│   └── ComponentMismatch         components that do not fit into one backbone
+├── GraphError                    a backward pass that cannot be the gradient of its forward
+│   ├── NotTracked
+│   ├── StaleRevision
+│   └── GraphReleased
 └── CallError                     a call that was refused or failed, with a closed ``reason``
     ├── InputError                the caller's input, known before anything is computed
     │   ├── EmptyPrompt
@@ -60,6 +76,70 @@ class MalformedFile(ModelRefused):
 
 class UnsupportedModel(ModelRefused):
     """A well-formed model file of a kind that is not served (untied, another architecture)."""
+
+
+class InputRefused(ZeroulpError):
+    """Vectors, or their layout or origin, do not fit the backbone; no block has run."""
+
+
+class WrongWidth(InputRefused):
+    """Vectors of another width than the residual stream's."""
+
+
+class MalformedLayout(InputRefused):
+    """A layout that contradicts itself or the vectors."""
+
+
+class TooManyRows(InputRefused):
+    """More rows in a sequence than the model has positions."""
+
+
+class PositionOutOfCapacity(InputRefused):
+    """A RoPE position that the model does not have."""
+
+
+class TrackedInput(InputRefused):
+    """Vectors that were encoded under recording and are consumed without a graph, or the other way round."""
+
+
+class ForeignBackbone(InputRefused):
+    """Vectors that were prepared for another backbone, whatever its values are."""
+
+
+class BackboneChanged(InputRefused):
+    """A parameter of the backbone has changed since the vectors were prepared."""
+
+
+class ProducerChanged(InputRefused):
+    """A parameter that made the vectors has changed since."""
+
+
+class InputChanged(InputRefused):
+    """The prepared vectors themselves have changed."""
+
+
+class EmptyProvenance(InputRefused):
+    """Vectors without a word on where they come from."""
+
+
+class ComponentMismatch(InputRefused):
+    """Blocks or a final norm that do not have the sizes and constants of the backbone's configuration."""
+
+
+class GraphError(ZeroulpError):
+    """A backward pass that was refused; no gradient has changed."""
+
+
+class NotTracked(GraphError):
+    """Nothing that learns was recorded behind the value."""
+
+
+class StaleRevision(GraphError):
+    """A node has another value than the forward read."""
+
+
+class GraphReleased(GraphError):
+    """An earlier backward pass has let the graph go."""
 
 
 class CallError(ZeroulpError):

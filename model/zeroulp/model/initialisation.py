@@ -45,10 +45,15 @@ class SplitMix64:
         return (z >> np.uint64(11)).astype(np.float64) * 2.0**-53
 
 
+def keyed_bits(seed: int, position: int) -> int:
+    """Return 64 bits that depend on nothing but seed and position."""
+    keyed = splitmix64((seed + _INCREMENT) & _MASK)
+    return splitmix64((keyed + (position + 1) * _INCREMENT) & _MASK)
+
+
 def keyed_unit(seed: int, position: int) -> float:
     """Return one draw in [0, 1) that depends on nothing but seed and position."""
-    keyed = splitmix64((seed + _INCREMENT) & _MASK)
-    return unit_value(splitmix64((keyed + (position + 1) * _INCREMENT) & _MASK))
+    return unit_value(keyed_bits(seed, position))
 
 
 def initialised(configuration: Configuration, seed: int) -> Iterator[tuple[str, F64]]:

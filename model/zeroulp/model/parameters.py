@@ -11,8 +11,10 @@ from numpy.typing import NDArray
 
 from zeroulp.model.configuration import Configuration
 from zeroulp.model.errors import UnsupportedModel
-from zeroulp.model.kernels.arrays import F64
+from zeroulp.model.kernels.arrays import F64, I64
+from zeroulp.model.kernels.lookup import lookup
 from zeroulp.model.packing import PackedMatrix, pack
+from zeroulp.model.tensors.node import Node
 
 TABLE = "token_embedding.weight"
 
@@ -28,16 +30,20 @@ def shape_of(name: str, values: Values) -> tuple[int, ...]:
     return (values.width, values.depth) if name == TABLE else (values.depth, values.width)
 
 
-class Parameter:
-    """One learned tensor. The object is its identity; ``revision`` counts the values it has held."""
+class Parameter(Node):
+    """One learned tensor with a name."""
 
-    __slots__ = ("name", "revision", "shape", "stored")
+    __slots__ = ("name", "stored")
 
     def __init__(self, name: str, values: Values) -> None:
+        super().__init__(shape_of(name, values), learns=True)
         self.name = name
-        self.shape = shape_of(name, values)
-        self.revision = 0
         self.stored = self._store(values)
+
+    @property
+    def label(self) -> str:
+        """What messages call the parameter."""
+        return f"parameter {self.name}"
 
     def _store(self, values: Values) -> PackedMatrix | F64:
         if isinstance(values, PackedMatrix):
@@ -68,6 +74,19 @@ class Parameter:
         if isinstance(self.stored, PackedMatrix):
             raise TypeError(f"{self.name} is a matrix")
         return self.stored
+
+    def rows(self, ids: I64) -> F64:
+        """Return copies of the table's rows ``[n, D]`` that ``ids [n]`` name."""
+        x = np.empty((ids.size, self.shape[1]))
+        lookup(self.matrix.panels, ids, x)
+        return x
+
+    def detach(self) -> Parameter:
+        """Return a node of its own that shares the present values and does not learn."""
+        cut = Parameter.__new__(Parameter)
+        Node.__init__(cut, self.shape, learns=False)
+        cut.name, cut.stored = self.name, self.stored
+        return cut
 
     def values(self) -> F64:
         """Return the values as a new float64 array of ``shape``."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -27,8 +28,8 @@ print(code_folder())
 @pytest.fixture
 def copied(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """A folder of kernel sources that ``code_folder`` looks at instead of its own."""
-    for source in Path(jit.__file__).parent.glob("*.py"):
-        (tmp_path / source.name).write_bytes(source.read_bytes())
+    ignored = shutil.ignore_patterns("__pycache__")
+    shutil.copytree(Path(jit.__file__).parent, tmp_path, ignore=ignored, dirs_exist_ok=True)
     monkeypatch.setattr(jit, "__file__", str(tmp_path / "jit.py"))
     return tmp_path
 
@@ -41,7 +42,9 @@ def test_folder_is_the_sources_and_not_their_place(copied: Path) -> None:
     assert folder_now() == code_folder()
 
 
-@pytest.mark.parametrize("name", ["tile.py", "attention.py", "elementary_constants.py", "jit.py"])
+@pytest.mark.parametrize(
+    "name", ["tile.py", "attention.py", "elementary_constants.py", "jit.py", "backward/attention.py"]
+)
 def test_folder_changes_with_any_source(copied: Path, name: str) -> None:
     source = copied / name
     source.write_bytes(source.read_bytes() + b"\n")

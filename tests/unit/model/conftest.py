@@ -13,6 +13,7 @@ from zeroulp.model.compute_team import ComputeTeam
 from zeroulp.model.context import NoGrad
 from zeroulp.model.kernels import shared
 from zeroulp.model.kernels.arrays import I64
+from zeroulp.model.kernels.backward import jobs
 from zeroulp.model.kernels.team import run_jobs
 
 THREADS = (1, 2, 3, 7)
@@ -65,4 +66,5 @@ def cutting(monkeypatch: pytest.MonkeyPatch) -> Any:
     """The kernels of this test, ready to be cut."""
     cutting = Cutting()
     monkeypatch.setattr(shared, "run_jobs", cutting.run_jobs)
+    monkeypatch.setattr(jobs, "run_jobs", cutting.run_jobs)
     return cutting

@@ -13,7 +13,7 @@ from zeroulp.model.cache.pool import BlockPool, blocks_for
 from zeroulp.model.cache.sequence_cache import SequenceCache
 from zeroulp.model.cache.transaction import Transaction
 from zeroulp.model.composition.language_model import LanguageModel
-from zeroulp.model.composition.segment import segment_of
+from zeroulp.model.composition.text_segment import text_segment
 from zeroulp.model.configuration import Configuration
 from zeroulp.model.context import NoGrad
 from zeroulp.model.initialisation import initialised
@@ -66,7 +66,7 @@ def append(model: LanguageModel, context: NoGrad, cache: SequenceCache, *chunks:
     rows = []
     with Transaction(cache, sum(len(chunk) for chunk in chunks)) as transaction:
         for chunk in chunks:
-            segment = segment_of(model.configuration, transaction, np.array(chunk, np.int64))
+            segment = text_segment(transaction, np.array(chunk, np.int64))
             rows.append(model.logits(context, model.forward(context, [segment])))
         transaction.commit()
     return np.concatenate(rows)
@@ -113,15 +113,15 @@ def mixed(
                 transaction = Transaction(caches[index], count)
                 ids = np.array(left[:count], np.int64)
                 transactions.append(transaction)
-                segments.append(segment_of(model.configuration, transaction, ids))
+                segments.append(text_segment(transaction, ids))
                 owners.append(index)
         if not segments:
             continue
         z = model.logits(context, model.forward(context, segments))
         start = 0
         for index, segment, transaction in zip(owners, segments, transactions, strict=True):
-            rows[index].append(z[start : start + segment.ids.size])
-            start += segment.ids.size
+            rows[index].append(z[start : start + segment.rows])
+            start += segment.rows
             transaction.commit()
         pool.check_integrity([cache.table.tolist() for cache in caches])
     return [np.concatenate(some) for some in rows]

@@ -9,7 +9,7 @@ from unit.model import models
 from unit.model.models import state
 from zeroulp.model.cache.transaction import Transaction
 from zeroulp.model.composition.language_model import LanguageModel
-from zeroulp.model.composition.segment import segment_of
+from zeroulp.model.composition.text_segment import text_segment
 from zeroulp.model.context import NoGrad
 from zeroulp.model.errors import ParametersChanged
 from zeroulp.model.full_forward import full_forward
@@ -52,7 +52,7 @@ def test_a_call_that_was_computed_and_not_committed_leaves_nothing(
     models.append(model, context, cache, ids[:5])
     before = state(cache)
     with Transaction(cache, 30) as transaction:
-        model.forward(context, [segment_of(models.SMALL, transaction, np.zeros(30, np.int64))])
+        model.forward(context, [text_segment(transaction, np.zeros(30, np.int64))])
     assert state(cache) == before
     got = models.append(model, context, cache, ids[5:])
     assert got.tobytes() == full_forward(model, context, ids)[5:].tobytes()
@@ -63,7 +63,7 @@ def test_a_changed_parameter_is_refused(model: LanguageModel, context: NoGrad, n
     cache = model.new_cache(models.pool_for(model, 64))
     models.append(model, context, cache, [1, 2, 3])
     open_call = Transaction(cache, 1)
-    model.forward(context, [segment_of(models.SMALL, open_call, np.array([4]))])
+    model.forward(context, [text_segment(open_call, np.array([4]))])
     node = model.parameters[name]
     node.set_value(node.values())  # equal values, another revision
     with pytest.raises(ParametersChanged, match=name) as refused:
@@ -88,7 +88,7 @@ def test_equal_values_in_another_model_are_refused(context: NoGrad) -> None:
     seen: list[str] = []
     watched = context.observed_by(lambda layer, stage, values: seen.append(stage))
     with Transaction(cache, 1) as transaction, Transaction(own, 1) as fine:
-        segments = [segment_of(models.SMALL, call, np.array([4])) for call in (fine, transaction)]
+        segments = [text_segment(call, np.array([4])) for call in (fine, transaction)]
         with pytest.raises(ParametersChanged, match="another model"):
             two.forward(watched, segments)
     assert seen == []

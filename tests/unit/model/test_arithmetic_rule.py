@@ -32,6 +32,10 @@ OPTIONS = {"fastmath", "parallel"}
 ALLOWED = {
     ("model/parameters.py", "np.prod"): "integers: the size of a shape",
     ("model/parameters.py", "sum"): "integers: scalars and bytes",
+    ("model/composition/backbone.py", "sum"): "integers: blocks",
+    ("model/composition/layout.py", "sum"): "integers: cells",
+    ("model/composition/layout.py", "np.cumsum"): "integers: ends of documents",
+    ("model/tensors/graph.py", "sum"): "integers: values that are kept",
     ("model/work.py", "sum"): "integers: visible keys",
     ("model/tracing/model_map.py", "math.prod"): "integers: the size of a shape",
     ("model/tracing/model_map.py", "sum"): "integers: scalars",

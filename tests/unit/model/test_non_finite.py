@@ -11,7 +11,7 @@ from unit.model import models
 from zeroulp.model.cache.sequence_cache import SequenceCache
 from zeroulp.model.cache.transaction import Transaction
 from zeroulp.model.composition.language_model import LanguageModel
-from zeroulp.model.composition.segment import segment_of
+from zeroulp.model.composition.text_segment import text_segment
 from zeroulp.model.context import NoGrad
 from zeroulp.model.errors import NonFinite
 from zeroulp.model.full_forward import full_forward
@@ -186,10 +186,7 @@ def test_a_sequence_with_bad_rows_does_not_touch_the_others(model: LanguageModel
 def step(model: LanguageModel, context: NoGrad, caches: list[SequenceCache], ids: list[list[int]]) -> None:
     calls = [Transaction(cache, len(some)) for cache, some in zip(caches, ids, strict=True)]
     try:
-        segments = [
-            segment_of(model.configuration, call, np.array(some))
-            for call, some in zip(calls, ids, strict=True)
-        ]
+        segments = [text_segment(call, np.array(some)) for call, some in zip(calls, ids, strict=True)]
         model.forward(context, segments)
     finally:
         for call in calls:

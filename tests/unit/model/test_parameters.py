@@ -45,7 +45,7 @@ def test_table_is_packed_over_the_vocabulary() -> None:
 
 def test_lookup_and_head_share_the_node() -> None:
     model = models.seeded(models.SMALL, 1)
-    assert model.encoder.table is model.head.table is model.parameters[TABLE]
+    assert model.table is model.head.table is model.parameters[TABLE]
 
 
 def test_blocks_and_final_norm_borrow_the_nodes() -> None:

@@ -7,7 +7,7 @@ import pytest
 
 from unit.model import models
 from zeroulp.model.cache.transaction import Transaction
-from zeroulp.model.composition.segment import segment_of
+from zeroulp.model.composition.text_segment import text_segment
 from zeroulp.model.context import NoGrad
 from zeroulp.model.full_forward import full_forward
 from zeroulp.model.session import Session
@@ -19,7 +19,7 @@ MODEL = models.with_gains(models.SMALL, 31)
 def commit(session: Session, context: NoGrad, ids: list[int], work: Work | None = None) -> None:
     c, array = MODEL.configuration, np.array(ids, np.int64)
     with Transaction(session.cache, len(ids)) as transaction:
-        hidden = MODEL.forward(context, [segment_of(c, transaction, array)])
+        hidden = MODEL.forward(context, [text_segment(transaction, array)])
         counted = work or work_of(c, session.position, len(ids), prefill=session.position == 0)
         session.commit(transaction, array, hidden[-1].copy(), counted)
 

@@ -136,7 +136,7 @@ def one_twice(transaction: Transaction, tickets: list[Ticket]) -> list[Ticket]:
 
 
 def other_cache(transaction: Transaction, tickets: list[Ticket]) -> list[Ticket]:
-    strange = SequenceCache(transaction.cache.pool, models.seeded(models.SMALL, 1).parameters, 2)
+    strange = SequenceCache(transaction.cache.pool, models.seeded(models.SMALL, 1).backbone.nodes, 2)
     strange.reserve(2)
     return [strange.layers[0].prepare(0, np.ones((2, KV)), np.ones((2, KV))), *tickets[1:]]
 

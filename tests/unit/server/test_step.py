@@ -7,7 +7,7 @@ import pytest
 
 from unit.model import models
 from zeroulp.model.cache.transaction import Transaction
-from zeroulp.model.composition.segment import segment_of
+from zeroulp.model.composition.text_segment import text_segment
 from zeroulp.model.errors import CallCancelled
 from zeroulp.server.engine.step import Step, StepBroken
 from zeroulp.server.engine.stop_signal import StopSignal
@@ -18,7 +18,7 @@ MODEL = models.seeded(models.SMALL, 1)
 
 def share(rows: int, first_wanted: int) -> Share:
     call = Transaction(MODEL.new_cache(models.pool_for(MODEL, 64)), rows)
-    return Share(segment_of(MODEL.configuration, call, np.zeros(rows, np.int64)), first_wanted)
+    return Share(text_segment(call, np.zeros(rows, np.int64)), first_wanted)
 
 
 def step(*shares: tuple[int, int]) -> tuple[Step, list[Job]]:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import numpy as np
 
 from zeroulp.model.cache.layer_cache import LayerCache
@@ -9,7 +11,7 @@ from zeroulp.model.cache.pool import BlockPool, blocks_for
 from zeroulp.model.errors import ParametersChanged
 from zeroulp.model.kernels.arrays import I64
 from zeroulp.model.kernels.cache_rows import BLOCK
-from zeroulp.model.parameters import ParameterInventory
+from zeroulp.model.tensors.node import Node
 
 
 class SequenceCache:
@@ -18,13 +20,15 @@ class SequenceCache:
     Invariant: ``0 <= length <= capacity == blocks * BLOCK``. Owned by the compute thread.
     """
 
-    def __init__(self, pool: BlockPool, parameters: ParameterInventory, layers: int) -> None:
+    def __init__(
+        self, pool: BlockPool, backbone: Sequence[Node], layers: int, producers: Sequence[Node] = ()
+    ) -> None:
         self.pool = pool
         self.length = 0
         self.table: I64 = np.empty(0, np.int64)
         self.layers = [LayerCache(self, index) for index in range(layers)]
-        self._parameters = parameters
-        self._bound_to = parameters.revisions()
+        self._backbone = backbone
+        self._bound_to = [(node, node.revision) for node in (*backbone, *producers)]
 
     @property
     def capacity(self) -> int:
@@ -41,17 +45,17 @@ class SequenceCache:
         for node, revision in self._bound_to:
             if node.revision != revision:
                 raise ParametersChanged(
-                    f"parameter {node.name} is at revision {node.revision}, "
+                    f"{node.label} is at revision {node.revision}, "
                     f"the session was built at {revision}; open a new session and prefill its tokens",
-                    parameter=node.name,
+                    parameter=node.label.removeprefix("parameter "),
                 )
 
-    def check_owner(self, parameters: ParameterInventory) -> None:
+    def check_owner(self, backbone: Sequence[Node]) -> None:
         """Raise ``ParametersChanged`` if these are not the nodes that the cache is bound to.
 
         Equal values in another model are other nodes.
         """
-        if parameters is not self._parameters:
+        if backbone is not self._backbone:
             raise ParametersChanged("the cache belongs to another model; its rows are not this one's")
 
     def missing_blocks(self, count: int) -> int:

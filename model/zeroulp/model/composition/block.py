@@ -3,26 +3,27 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 import numpy as np
 
-from zeroulp.model import operations
+from zeroulp.model import derivatives, operations
 from zeroulp.model.composition.segment import Segment
 from zeroulp.model.configuration import Configuration
-from zeroulp.model.context import NoGrad
+from zeroulp.model.context import Execution, Rows
 from zeroulp.model.kernels.arrays import F64
 from zeroulp.model.kernels.shared import attention
-from zeroulp.model.parameters import Parameter, ParameterInventory
+from zeroulp.model.parameters import Parameter
 
 
 class Block:
-    """Borrows one layer's parameters; the same code runs full, chunked and cached."""
+    """Borrows one layer's parameters; the same code runs full, chunked, cached and recorded."""
 
-    def __init__(self, configuration: Configuration, parameters: ParameterInventory, layer: int) -> None:
+    def __init__(self, configuration: Configuration, parameters: Mapping[str, Parameter], layer: int) -> None:
         def borrowed(name: str) -> Parameter:
             return parameters[f"blocks.{layer}.{name}"]
 
+        self.configuration = configuration
         self.layer = layer
         self.epsilon = configuration.rms_epsilon
         self.scale = 1.0 / math.sqrt(configuration.head_width)
@@ -36,17 +37,26 @@ class Block:
         self.up = borrowed("ffn.up.weight")
         self.down = borrowed("ffn.down.weight")
 
-    def forward(self, context: NoGrad, x: F64, turns: tuple[F64, F64], segments: Sequence[Segment]) -> F64:
+    @property
+    def parameters(self) -> tuple[Parameter, ...]:
+        """The borrowed nodes, in initialisation order, the norms before what they feed."""
+        attention = (self.attention_norm, self.query, self.key, self.value, self.output)
+        return (*attention, self.ffn_norm, self.gate, self.up, self.down)
+
+    def forward(
+        self, context: Execution[Rows], x: Rows, turns: tuple[F64, F64], segments: Sequence[Segment]
+    ) -> Rows:
         """Return the residual stream ``[rows, D]`` after this block, and hand each segment its ticket."""
-        x = operations.residual(context, x, self._attention_branch(context, x, turns, segments))
+        branch = context.dropout(self._attention_branch(context, x, turns, segments))
+        x = operations.residual(context, x, branch)
         context.observe(self.layer, "attention_residual", x)
-        x = operations.residual(context, x, self._feed_forward_branch(context, x))
+        x = operations.residual(context, x, context.dropout(self._feed_forward_branch(context, x)))
         context.observe(self.layer, "ffn_residual", x)
         return x
 
     def _attention_branch(
-        self, context: NoGrad, x: F64, turns: tuple[F64, F64], segments: Sequence[Segment]
-    ) -> F64:
+        self, context: Execution[Rows], x: Rows, turns: tuple[F64, F64], segments: Sequence[Segment]
+    ) -> Rows:
         h = operations.rms_norm(context, x, self.attention_norm, self.epsilon)
         context.observe(self.layer, "attention_norm", h)
         # q [rows, heads * head_width], k and v [rows, kv_width]
@@ -63,18 +73,20 @@ class Block:
         context.observe(self.layer, "attention_output", branch)
         return branch
 
-    def _attend(self, context: NoGrad, q: F64, k: F64, v: F64, segments: Sequence[Segment]) -> F64:
+    def _attend(
+        self, context: Execution[Rows], q: Rows, k: Rows, v: Rows, segments: Sequence[Segment]
+    ) -> Rows:
         """Prepare each segment's rows in its cache and attend over that cache and the rows."""
-        mixed = context.workspace.rows(*q.shape)
+        queries, keys, values = context.values(q), context.values(k), context.values(v)
+        mixed = context.room(*queries.shape)
+        visits: list[derivatives.Visit] = []
         start = 0
         for segment in segments:
-            rows = slice(start, start := start + segment.ids.size)
-            cache = segment.transaction.cache.layers[self.layer]
-            ticket = cache.prepare(int(segment.positions[0]), k[rows], v[rows])
-            segment.transaction.add(ticket)
+            rows = slice(start, start := start + segment.rows)
+            cache = segment.prepare(self.layer, keys[rows], values[rows])
             finite = attention(
                 context.team.control,
-                q[rows],
+                queries[rows],
                 segment.first,
                 segment.last,
                 cache.sequence.table,
@@ -85,9 +97,11 @@ class Block:
             if not finite:
                 # An infinite score can vanish in the softmax; a poisoned row cannot pass unseen.
                 mixed[rows] = np.nan
-        return mixed
+            visits.append((rows, segment.first, segment.last))
+        head_width = self.configuration.head_width
+        return context.result(mixed, derivatives.of_attention, q, k, v, visits, head_width, self.scale)
 
-    def _feed_forward_branch(self, context: NoGrad, x: F64) -> F64:
+    def _feed_forward_branch(self, context: Execution[Rows], x: Rows) -> Rows:
         h = operations.rms_norm(context, x, self.ffn_norm, self.epsilon)
         context.observe(self.layer, "ffn_norm", h)
         gate, up = operations.linear(context, h, self.gate, self.up)  # each [rows, F]

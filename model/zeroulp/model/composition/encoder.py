@@ -2,17 +2,26 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from zeroulp.model import operations
-from zeroulp.model.kernels.arrays import F64, I64
-from zeroulp.model.parameters import Parameter
+from zeroulp.model.composition.backbone import DecoderBackbone
+from zeroulp.model.composition.prepared import PreparedInput, prepare
+from zeroulp.model.composition.text_batch import TextBatch
+from zeroulp.model.context import Execution
+from zeroulp.model.tensors.node import Node
 
 
 class TextEncoder:
-    """Looks ids up in the table that it borrows."""
+    """Looks a batch's ids up in the table that it borrows."""
 
-    def __init__(self, table: Parameter) -> None:
+    def __init__(self, table: Node, batch: TextBatch) -> None:
         self.table = table
+        self.batch = batch
 
-    def encode(self, ids: I64) -> F64:
-        """Return ``X [rows, D]`` for ids ``[rows]`` that were checked against the vocabulary."""
-        return operations.embedding(self.table, ids)
+    def encode(self, context: Execution[Any], backbone: DecoderBackbone) -> PreparedInput:
+        """Return ``X [B, T, D]``, prepared; raises ``TokenOutOfRange`` for an id without a row."""
+        ids = self.batch.checked_ids(self.table.shape[0])  # [B * T]
+        x = context.dropout(operations.embedding(context, self.table, ids))  # [B * T, D]
+        embeddings = operations.to_batch(context, x, *self.batch.layout.shape)  # [B, T, D]
+        return prepare(context, backbone, embeddings, self.batch.layout, "text", [self.table])

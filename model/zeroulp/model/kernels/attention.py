@@ -12,8 +12,7 @@ import numpy as np
 from zeroulp.model.kernels.arrays import F64, I64
 from zeroulp.model.kernels.cache_rows import BLOCK
 from zeroulp.model.kernels.jit import kernel
-from zeroulp.model.kernels.lanes import scale_and_maximum
-from zeroulp.model.kernels.softmax import exponentials_below
+from zeroulp.model.kernels.softmax import softmax_row
 from zeroulp.model.kernels.tile import tile
 from zeroulp.model.kernels.vectors import LANES
 
@@ -25,7 +24,7 @@ STRIP_ROWS = 16
 
 
 @kernel
-def _rows_by_panels(
+def rows_by_panels(
     rows: int,
     panels: int,
     x: F64,
@@ -121,7 +120,7 @@ def _rows_by_panels(
 
 
 @kernel
-def _scores(
+def scores(
     q: F64,
     rows: int,
     firsts: I64,
@@ -148,7 +147,7 @@ def _scores(
             if block * BLOCK >= lasts[row + count - 1] or (block + 1) * BLOCK <= firsts[row]:
                 continue
             s_at = row * span + (block - start) * BLOCK
-            _rows_by_panels(
+            rows_by_panels(
                 count,
                 BLOCK // LANES,
                 q,
@@ -164,33 +163,6 @@ def _scores(
                 s_at,
                 span,
             )
-
-
-@kernel
-def _scaled_maximum(line: F64, first: int, last: int, scale: float) -> float:
-    """Scale ``line[first..last]`` in place and return the largest value, NaN if one is not finite."""
-    groups = (last - first) // LANES
-    largest = scale_and_maximum(line, first, groups, scale) if groups else -np.inf
-    for j in range(first + groups * LANES, last):
-        line[j] *= scale
-        if line[j] - line[j] != 0.0:
-            return np.nan
-        if line[j] > largest:
-            largest = line[j]
-    return largest
-
-
-@kernel
-def _softmax(s: F64, row: int, span: int, first: int, last: int, scale: float) -> bool:
-    """Turn one row's raw scores ``first..last`` into probabilities in place; tell whether all were finite."""
-    line = s[row * span : (row + 1) * span]
-    largest = _scaled_maximum(line, first, last, scale)
-    if largest != largest:
-        return False
-    total = exponentials_below(line, first, last, largest, line)
-    for j in range(first, last):
-        line[j] = line[j] / total
-    return True
 
 
 @kernel
@@ -211,7 +183,7 @@ def _mix(
     heads, padded = values.shape[1], values.shape[3]
     at = ((table[first // BLOCK] * heads + head) * BLOCK + first % BLOCK) * padded
     p_at = row * span + first - origin
-    _rows_by_panels(
+    rows_by_panels(
         rows,
         padded // LANES,
         p,
@@ -230,7 +202,7 @@ def _mix(
 
 
 @kernel
-def _mix_tile_in_block(
+def mix_tile_in_block(
     p: F64,
     row: int,
     rows: int,
@@ -293,15 +265,15 @@ def _attend_strip(
     start, stop = firsts[0] // BLOCK, (lasts[rows - 1] + BLOCK - 1) // BLOCK
     origin, span = start * BLOCK, (stop - start) * BLOCK
     s = np.empty(rows * span)
-    _scores(gathered, rows, firsts, lasts, table, head, keys, start, stop, s, span)
+    scores(gathered, rows, firsts, lasts, table, head, keys, start, stop, s, span)
     finite = True
     for r in range(rows):
-        finite &= _softmax(s, r, span, firsts[r] - origin, lasts[r] - origin, scale)
+        finite &= softmax_row(s, r, span, firsts[r] - origin, lasts[r] - origin, scale)
     o = np.zeros(rows * padded)
     for block in range(start, stop):
         for r in range(0, rows, TILE_ROWS):
             count = min(TILE_ROWS, rows - r)
-            _mix_tile_in_block(s, r, count, span, origin, firsts, lasts, block, table, head, values, o)
+            mix_tile_in_block(s, r, count, span, origin, firsts, lasts, block, table, head, values, o)
     for r in range(rows):
         time, column = (row + r) // group, (head * group + (row + r) % group) * width
         for f in range(width):

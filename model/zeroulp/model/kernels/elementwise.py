@@ -6,17 +6,19 @@ from numba.np.numpy_support import carray
 
 from zeroulp.model.kernels.arrays import F64
 from zeroulp.model.kernels.elementary import exp_into
-from zeroulp.model.kernels.elementary_bits import BLOCK, stack_buffer
+from zeroulp.model.kernels.elementary_bits import BLOCK, inlined, stack_buffer
 from zeroulp.model.kernels.jit import kernel
+
+
+@inlined
+def sigmoid(g: float, e: float) -> float:
+    """Return ``1 / (1 + exp(-g))`` for g >= 0, else ``exp(g) / (1 + exp(g))``; ``e`` is ``exp(-|g|)``."""
+    return (1.0 if g >= 0.0 else e) / (1.0 + e)
 
 
 @kernel
 def swiglu_part(gate: F64, up: F64, y: F64, part: int, parts: int) -> None:
-    """Compute one part's share of ``y = (gate * sigmoid(gate)) * up`` for flat arrays of one size.
-
-    ``sigmoid(g) = 1 / (1 + exp(-g))`` for g >= 0, else ``e / (1 + e)`` with ``e = exp(g)``: both need
-    ``exp(-|g|)``.
-    """
+    """Compute one part's share of ``y = (gate * sigmoid(gate)) * up`` for flat arrays of one size."""
     last = gate.size * (part + 1) // parts
     e = carray(stack_buffer(), BLOCK)
     for start in range(gate.size * part // parts, last, BLOCK):
@@ -26,8 +28,7 @@ def swiglu_part(gate: F64, up: F64, y: F64, part: int, parts: int) -> None:
         exp_into(e, 0, count, 0.0, e)
         for i in range(count):
             g = gate[start + i]
-            sigmoid = (1.0 if g >= 0.0 else e[i]) / (1.0 + e[i])
-            y[start + i] = (g * sigmoid) * up[start + i]
+            y[start + i] = (g * sigmoid(g, e[i])) * up[start + i]
 
 
 @kernel
@@ -35,6 +36,16 @@ def add_part(x: F64, branch: F64, y: F64, part: int, parts: int) -> None:
     """Compute one part's share of ``y = x + branch`` for flat arrays of one size."""
     for i in range(x.size * part // parts, x.size * (part + 1) // parts):
         y[i] = x[i] + branch[i]
+
+
+@kernel
+def multiply_part(x: F64, mask: F64, y: F64, part: int, parts: int) -> None:
+    """Compute one part's share of ``y = x * mask`` for flat arrays of one size.
+
+    Where the mask is zero the entry is dropped, not multiplied: y is +0.0 there, whatever x holds.
+    """
+    for i in range(x.size * part // parts, x.size * (part + 1) // parts):
+        y[i] = x[i] * mask[i] if mask[i] != 0.0 else 0.0
 
 
 @kernel

@@ -27,8 +27,9 @@ def code_folder() -> Path:
     every kernel source and of the compiler's versions.
     """
     digest = hashlib.sha256(f"{numba.__version__} {llvmlite.__version__}".encode())
-    for source in sorted(Path(__file__).parent.glob("*.py")):
-        digest.update(source.name.encode() + b"\0" + source.read_bytes())
+    root = Path(__file__).parent
+    for source in sorted(root.rglob("*.py")):
+        digest.update(source.relative_to(root).as_posix().encode() + b"\0" + source.read_bytes())
     return platformdirs.user_cache_path("zeroulp") / "kernels" / digest.hexdigest()[:16]
 
 

@@ -10,10 +10,16 @@ from zeroulp.model.kernels.jit import kernel
 
 
 @kernel
-def _finish_row(x: F64, start: int, width: int, total: float, gain: F64, epsilon: float, y: F64) -> None:
-    inverse = exp(log(total / width + epsilon) * -0.5)
+def inverse_root(total: float, width: int, epsilon: float) -> float:
+    """Return ``exp(log(total / width + epsilon) * -0.5)`` for a row's sum of squares."""
     if not total < np.inf:
-        inverse = np.nan  # an infinite sum of squares would make zeros that pass for numbers
+        return np.nan  # an infinite sum of squares would make zeros that pass for numbers
+    return exp(log(total / width + epsilon) * -0.5)
+
+
+@kernel
+def _finish_row(x: F64, start: int, width: int, total: float, gain: F64, epsilon: float, y: F64) -> None:
+    inverse = inverse_root(total, width, epsilon)
     for d in range(width):
         y[start + d] = (x[start + d] * inverse) * gain[d]
 

@@ -15,24 +15,26 @@ from zeroulp.model.kernels.arrays import I64, Panels
 from zeroulp.model.kernels.atomics import bits_float, pointer_at
 from zeroulp.model.kernels.attention import attention_part
 from zeroulp.model.kernels.cache_rows import BLOCK
-from zeroulp.model.kernels.elementwise import add_part, swiglu_part
+from zeroulp.model.kernels.elementwise import add_part, multiply_part, swiglu_part
 from zeroulp.model.kernels.jit import Part, kernel
 from zeroulp.model.kernels.linear import linear_part, pack_rows_part
 from zeroulp.model.kernels.norm import rms_norm_part
 from zeroulp.model.kernels.rope import rope_part
-from zeroulp.model.kernels.softmax import log_normaliser_part
+from zeroulp.model.kernels.softmax import log_normaliser_part, softmax_part
 from zeroulp.model.kernels.vectors import LANES
 
 JOB_WORDS = 24
 
 
 @kernel
-def _f64(address: int, size: int) -> Any:
+def f64_at(address: int, size: int) -> Any:
+    """Return the flat array of ``size`` f64 at an address."""
     return carray(pointer_at(address), (size,), np.float64)
 
 
 @kernel
-def _i64(address: int, size: int) -> Any:
+def i64_at(address: int, size: int) -> Any:
+    """Return the flat array of ``size`` int64 at an address."""
     return carray(pointer_at(address), (size,), np.int64)
 
 
@@ -41,13 +43,13 @@ def pack_rows(row: Any, part: int) -> None:
     """Rows, depth, x, packed rows."""
     job = carray(row, JOB_WORDS)
     size = job[2] * job[3]
-    pack_rows_part(_f64(job[4], size), job[2], job[3], _f64(job[5], size), part, job[1])
+    pack_rows_part(f64_at(job[4], size), job[2], job[3], f64_at(job[5], size), part, job[1])
 
 
 @kernel
 def _linear(job: I64, w: Panels, part: int) -> None:
     rows, depth, width = job[2], job[3], job[4]
-    x, packed, y = _f64(job[5], rows * depth), _f64(job[8], rows * depth), _f64(job[7], rows * width)
+    x, packed, y = f64_at(job[5], rows * depth), f64_at(job[8], rows * depth), f64_at(job[7], rows * width)
     linear_part(x, packed, rows, depth, w, y, width, part, job[1])
 
 
@@ -91,8 +93,8 @@ def rms_norm(row: Any, part: int) -> None:
     """Rows, width, x, gain, epsilon, y."""
     job = carray(row, JOB_WORDS)
     rows, width = job[2], job[3]
-    x, y = _f64(job[4], rows * width), _f64(job[7], rows * width)
-    rms_norm_part(x, rows, width, _f64(job[5], width), bits_float(job[6]), y, part, job[1])
+    x, y = f64_at(job[4], rows * width), f64_at(job[7], rows * width)
+    rms_norm_part(x, rows, width, f64_at(job[5], width), bits_float(job[6]), y, part, job[1])
 
 
 @Part
@@ -100,8 +102,10 @@ def rotate(row: Any, part: int) -> None:
     """Rows, width, pairs, x, cosines, sines, y."""
     job = carray(row, JOB_WORDS)
     rows, width, pairs = job[2], job[3], job[4]
-    x, y = _f64(job[5], rows * width), _f64(job[8], rows * width)
-    rope_part(x, rows, width, _f64(job[6], rows * pairs), _f64(job[7], rows * pairs), pairs, y, part, job[1])
+    x, y = f64_at(job[5], rows * width), f64_at(job[8], rows * width)
+    rope_part(
+        x, rows, width, f64_at(job[6], rows * pairs), f64_at(job[7], rows * pairs), pairs, y, part, job[1]
+    )
 
 
 @Part
@@ -109,7 +113,7 @@ def swiglu(row: Any, part: int) -> None:
     """Size, gate, up, y."""
     job = carray(row, JOB_WORDS)
     size = job[2]
-    swiglu_part(_f64(job[3], size), _f64(job[4], size), _f64(job[5], size), part, job[1])
+    swiglu_part(f64_at(job[3], size), f64_at(job[4], size), f64_at(job[5], size), part, job[1])
 
 
 @Part
@@ -117,7 +121,15 @@ def add(row: Any, part: int) -> None:
     """Size, x, branch, y."""
     job = carray(row, JOB_WORDS)
     size = job[2]
-    add_part(_f64(job[3], size), _f64(job[4], size), _f64(job[5], size), part, job[1])
+    add_part(f64_at(job[3], size), f64_at(job[4], size), f64_at(job[5], size), part, job[1])
+
+
+@Part
+def multiply(row: Any, part: int) -> None:
+    """Size, x, mask, y."""
+    job = carray(row, JOB_WORDS)
+    size = job[2]
+    multiply_part(f64_at(job[3], size), f64_at(job[4], size), f64_at(job[5], size), part, job[1])
 
 
 @Part
@@ -132,9 +144,17 @@ def attention(row: Any, part: int) -> None:
     y = carray(pointer_at(job[15]), (rows, width), np.float64)
     keys = carray(pointer_at(job[12]), (blocks, heads, BLOCK // LANES, head_width, LANES), np.float64)
     values = carray(pointer_at(job[13]), (blocks, heads, BLOCK, padded), np.float64)
-    first, last, table = _i64(job[9], rows), _i64(job[10], rows), _i64(job[11], job[17])
-    finite = _i64(job[16], job[1])
+    first, last, table = i64_at(job[9], rows), i64_at(job[10], rows), i64_at(job[11], job[17])
+    finite = i64_at(job[16], job[1])
     attention_part(q, first, last, table, keys, values, bits_float(job[14]), y, finite, part, job[1])
+
+
+@Part
+def softmax(row: Any, part: int) -> None:
+    """Rows, width, x, y."""
+    job = carray(row, JOB_WORDS)
+    rows, width = job[2], job[3]
+    softmax_part(f64_at(job[4], rows * width), rows, width, f64_at(job[5], rows * width), part, job[1])
 
 
 @Part
@@ -143,5 +163,5 @@ def log_normaliser(row: Any, part: int) -> None:
     job = carray(row, JOB_WORDS)
     rows, width = job[2], job[3]
     log_normaliser_part(
-        _f64(job[4], rows * width), rows, width, _i64(job[5], rows), _f64(job[6], rows), part, job[1]
+        f64_at(job[4], rows * width), rows, width, i64_at(job[5], rows), f64_at(job[6], rows), part, job[1]
     )

@@ -72,6 +72,11 @@ def add(control: I64, x: F64, branch: F64, y: F64) -> None:
     _run(control, _elementwise_job, parts.add, 1 << 14, x, branch, y)
 
 
+def multiply(control: I64, x: F64, mask: F64, y: F64) -> None:
+    """Compute ``y = x * mask`` for arrays of one shape; what a zero of the mask drops is +0.0."""
+    _run(control, _elementwise_job, parts.multiply, 1 << 14, x, mask, y)
+
+
 def attention(
     control: I64, q: F64, first: I64, last: I64, table: I64, keys: F64, values: F64, scale: float, y: F64
 ) -> bool:
@@ -83,6 +88,11 @@ def attention(
     finite = np.ones(MOST_PARTS, np.int64)
     _run(control, _attention_job, parts.attention, q, first, last, table, keys, values, scale, y, finite)
     return bool(finite.all())
+
+
+def softmax(control: I64, x: F64, y: F64) -> None:
+    """Turn each row of x ``[rows, n]`` into probabilities in y, or into NaN if one is not finite."""
+    _run(control, _softmax_job, parts.softmax, x, y)
 
 
 def log_normalisers(control: I64, z: F64, best: I64, log_tail: F64) -> None:
@@ -166,6 +176,13 @@ def _attention_job(
     job[8], job[9], job[10], job[11] = q.ctypes.data, first.ctypes.data, last.ctypes.data, table.ctypes.data
     job[12], job[13], job[14] = keys.ctypes.data, values.ctypes.data, float_bits(scale)
     job[15], job[16], job[17] = y.ctypes.data, finite.ctypes.data, table.size
+
+
+@kernel
+def _softmax_job(job: I64, code: int, x: F64, y: F64) -> None:
+    rows, width = x.shape
+    _start(job, code, rows * width, 1 << 12, rows)
+    job[2], job[3], job[4], job[5] = rows, width, x.ctypes.data, y.ctypes.data
 
 
 @kernel

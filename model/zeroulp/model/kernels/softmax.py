@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import numpy as np
 from numba.np.numpy_support import carray
 
 from zeroulp.model.kernels.arrays import F64, I64
 from zeroulp.model.kernels.elementary import exp_into, log1p
 from zeroulp.model.kernels.elementary_bits import BLOCK, stack_buffer
 from zeroulp.model.kernels.jit import kernel
+from zeroulp.model.kernels.lanes import scale_and_maximum
+from zeroulp.model.kernels.vectors import LANES
 
 
 @kernel
@@ -36,6 +39,45 @@ def exponentials_below(s: F64, first: int, last: int, maximum: float, e: F64) ->
     for j in range(best + 1, last):
         tail += e[j]
     return 1.0 + tail
+
+
+@kernel
+def _scaled_maximum(line: F64, first: int, last: int, scale: float) -> float:
+    """Scale ``line[first..last]`` in place and return the largest value, NaN if one is not finite."""
+    groups = (last - first) // LANES
+    largest = scale_and_maximum(line, first, groups, scale) if groups else -np.inf
+    for j in range(first + groups * LANES, last):
+        line[j] *= scale
+        if line[j] - line[j] != 0.0:
+            return np.nan
+        if line[j] > largest:
+            largest = line[j]
+    return largest
+
+
+@kernel
+def softmax_row(s: F64, row: int, span: int, first: int, last: int, scale: float) -> bool:
+    """Turn one row's raw scores ``first..last`` into probabilities in place; tell whether all were finite."""
+    line = s[row * span : (row + 1) * span]
+    largest = _scaled_maximum(line, first, last, scale)
+    if largest != largest:
+        return False
+    total = exponentials_below(line, first, last, largest, line)
+    for j in range(first, last):
+        line[j] = line[j] / total
+    return True
+
+
+@kernel
+def softmax_part(x: F64, rows: int, width: int, y: F64, part: int, parts: int) -> None:
+    """Turn one part's rows of flat ``x [rows, width]`` into ``y[j] = exp(x[j] - m) / (1 + tail)``.
+
+    ``m`` and ``tail`` as in ``exponentials_below``. A row that is not finite throughout becomes NaN.
+    """
+    for row in range(rows * part // parts, rows * (part + 1) // parts):
+        y[row * width : (row + 1) * width] = x[row * width : (row + 1) * width]
+        if not softmax_row(y, row, width, 0, width, 1.0):
+            y[row * width : (row + 1) * width] = np.nan
 
 
 @kernel

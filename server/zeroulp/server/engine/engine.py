@@ -221,7 +221,7 @@ class Engine:
         """Fail one job; the others' rows of this step are computed again without it, to the same bits."""
         for job, share in step.shares:
             if job is not culprit:
-                share.segment.transaction.discard(int(share.segment.positions[0]))
+                share.segment.transaction.discard(share.segment.start)
         self._end(culprit, error)
 
     def _guarded(self, job: Job, action: Callable[[], Result]) -> Result | None:

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 
 import numpy as np
 
-from zeroulp.model.composition.segment import Segment
+from zeroulp.model.composition.text_segment import TextSegment
 from zeroulp.model.errors import CallError
 from zeroulp.model.kernels.arrays import F64, I64
 from zeroulp.server.jobs.job import Job, Share
@@ -49,7 +49,7 @@ class Step:
                 share.observer(layer, stage, values[start : start + share.rows])
 
     @property
-    def segments(self) -> list[Segment]:
+    def segments(self) -> list[TextSegment]:
         """Every share's segment."""
         return [share.segment for _, share in self.shares]
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 import numpy as np
 
 from zeroulp.model.cache.transaction import Transaction
-from zeroulp.model.composition.segment import segment_of
+from zeroulp.model.composition.text_segment import text_segment
 from zeroulp.model.kernels.arrays import F64, I64
 from zeroulp.model.probabilities import log_probabilities
 from zeroulp.model.session import Session
@@ -37,7 +37,7 @@ class Append:
         """Return the next rows, ``room`` at the most."""
         chunk = self._ids[self._done : self._done + room]
         return Share(
-            segment_of(self._hall.model.configuration, self._transaction, chunk),
+            text_segment(self._transaction, chunk),
             self._first_wanted(chunk.size),
         )
 

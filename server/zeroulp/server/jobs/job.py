@@ -7,7 +7,7 @@ from concurrent.futures import Future
 from dataclasses import dataclass
 from typing import Any
 
-from zeroulp.model.composition.segment import Segment
+from zeroulp.model.composition.text_segment import TextSegment
 from zeroulp.model.context import Observer
 from zeroulp.model.kernels.arrays import F64
 from zeroulp.server.engine.hall import Hall
@@ -20,7 +20,7 @@ from zeroulp.server.engine.stop_signal import StopSignal
 class Share:
     """A job's part of a step: new rows, and which of them (from ``first_wanted`` on) need logits."""
 
-    segment: Segment
+    segment: TextSegment
     first_wanted: int
     observer: Observer | None = None
     """Is shown this share's rows of every stage before the logits."""
@@ -28,7 +28,7 @@ class Share:
     @property
     def rows(self) -> int:
         """Rows in the step."""
-        return int(self.segment.ids.size)
+        return self.segment.rows
 
     @property
     def wanted_rows(self) -> int:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from zeroulp.model.cache.transaction import Transaction
-from zeroulp.model.composition.segment import segment_of
+from zeroulp.model.composition.text_segment import text_segment
 from zeroulp.model.errors import InvalidArgument
 from zeroulp.model.kernels.arrays import F64, I64
 from zeroulp.model.probabilities import LogProbabilities, log_probabilities
@@ -55,12 +55,12 @@ class ScoreJob(Job):
             return None
         done = self._room.next_position
         chunk = self._ids[len(self._scores)][done : done + room]
-        return Share(segment_of(hall.model.configuration, self._room, chunk), 0)
+        return Share(text_segment(self._room, chunk), 0)
 
     def take(self, hall: Hall, share: Share, hidden: F64, logits: F64) -> None:
         """Read the chunk's log-probabilities; answer after the last sequence."""
         sequence = self._sequences[len(self._scores)]
-        first = int(share.segment.positions[0])
+        first = share.segment.start
         newest = first + len(logits) == len(sequence.ids)
         self._reading.read(log_probabilities(hall.context, logits), sequence, first, self._wanted, newest)
         if not newest or self._room is None:

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from zeroulp.model.cache.sequence_cache import SequenceCache
 from zeroulp.model.cache.transaction import Transaction
-from zeroulp.model.composition.segment import segment_of
+from zeroulp.model.composition.text_segment import text_segment
 from zeroulp.model.kernels.arrays import F64, I64
 from zeroulp.model.tracing.tracer import Tracer
 from zeroulp.model.work import Work, work_of
@@ -78,7 +78,7 @@ class TraceJob(Job):
         plan, tracer, start = self._started.plan, self._started.tracer, self._room.next_position
         done = start - plan.first
         chunk: I64 = plan.ids[done : min(done + room, plan.ids.size if self._seen else plan.prefix)]
-        segment = segment_of(hall.model.configuration, self._room, chunk)
+        segment = text_segment(self._room, chunk)
         if not self._seen:
             return Share(segment, chunk.size)
         tracer.first = start
@@ -96,7 +96,7 @@ class TraceJob(Job):
             raise RuntimeError("the pass is over")
         plan, tracer = self._started.plan, self._started.tracer
         if len(logits):
-            tracer.first = int(share.segment.positions[share.first_wanted])
+            tracer.first = share.segment.start + share.first_wanted
             tracer(None, "logits", logits)
         rows = self._room.next_position - plan.first
         if rows == plan.ids.size:

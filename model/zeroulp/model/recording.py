@@ -1,0 +1,111 @@
+"""Execution that records what its gradients need."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any, ClassVar
+
+import numpy as np
+
+from zeroulp.model import operations
+from zeroulp.model.compute_team import ComputeTeam
+from zeroulp.model.context import Execution, Observer
+from zeroulp.model.dropout import Dropout, Masks
+from zeroulp.model.kernels.arrays import F64
+from zeroulp.model.tensors.graph import gradients_of
+from zeroulp.model.tensors.node import Node
+from zeroulp.model.tensors.record import Derivative, Record
+from zeroulp.model.tensors.tensor import Tensor
+
+
+@dataclass(frozen=True, slots=True)
+class Recording:
+    """Execution by the threads of ``team`` that keeps a graph; values have the bits of execution without one.
+
+    With ``recompute`` only what passes between blocks is kept, and a block's intermediates are computed
+    again in the backward pass: the same values and gradients for a fraction of the memory.
+    """
+
+    team: ComputeTeam
+    observer: Observer | None = None
+    recompute: bool = False
+    masks: Masks = field(default_factory=Masks, compare=False)
+    records: ClassVar[bool] = True
+
+    @classmethod
+    def with_dropout(cls, team: ComputeTeam, dropout: Dropout, *, recompute: bool = False) -> Recording:
+        """Return a context that drops; ``masks`` tells afterwards what it dropped."""
+        return cls(team, recompute=recompute, masks=Masks(dropout))
+
+    def observed_by(self, observer: Observer) -> Recording:
+        """Return the same context with ``observer`` watching."""
+        return replace(self, observer=observer)
+
+    def observe(self, layer: int | None, stage: str, rows: Tensor) -> None:
+        """Show a stage to the observer, if there is one."""
+        if self.observer is not None:
+            self.observer(layer, stage, rows.raw)
+
+    def check(self) -> None:
+        """Go on: nobody breaks a recorded forward off."""
+
+    def enter(self, tensor: Tensor) -> Tensor:
+        """Return the tensor itself, still connected to what it came from."""
+        return tensor
+
+    def leave(self, rows: Tensor) -> Tensor:
+        """Return the result itself."""
+        return rows
+
+    def own(self, rows: Tensor) -> Tensor:
+        """Return the rows: every result has memory of its own."""
+        return rows
+
+    def room(self, rows: int, features: int) -> F64:
+        """Return an array of its own: the graph keeps it."""
+        return np.empty((rows, features))
+
+    def scratch(self, rows: int, features: int) -> F64:
+        """Return an array of its own."""
+        return np.empty((rows, features))
+
+    def values(self, rows: Tensor) -> F64:
+        """Return the tensor's values."""
+        return rows.raw
+
+    def result(self, values: F64, derivative: Derivative, *arguments: Any) -> Tensor:
+        """Return the values as a tensor, recorded if gradients can go through one of the arguments."""
+        if any(isinstance(node, Node) and node.tracked for node in arguments):
+            return Tensor.of(values, Record(self.team, derivative, arguments))
+        return Tensor.of(values)
+
+    def dropout(self, rows: Tensor) -> Tensor:
+        """Return the rows times the next mask, if this context drops."""
+        mask = self.masks.next(rows.shape)
+        return rows if mask is None else operations.masked(self, rows, mask)
+
+    def through(
+        self, step: Callable[[Execution[Tensor], Tensor], Tensor], x: Tensor, *learned: Any
+    ) -> Tensor:
+        """Return ``step(self, x)``; with ``recompute`` recorded as one operation of x and ``learned``."""
+        if not self.recompute:
+            return step(self, x)
+        masks = self.masks.branch()
+        # What the step records goes away with its result: only the values are kept.
+        values = step(replace(self, masks=self.masks), x.detach(learns=True)).raw
+        again = replace(self, observer=None, masks=masks)
+        return self.result(values, _Again(again, step), x, *learned)
+
+
+@dataclass(frozen=True, slots=True)
+class _Again:
+    """The derivative of a step that is run once more."""
+
+    context: Recording
+    step: Callable[[Execution[Tensor], Tensor], Tensor]
+
+    def __call__(self, team: ComputeTeam, dy: F64, x: Tensor, *learned: Node) -> Sequence[F64]:
+        leaf = x.detach(learns=True)
+        again = replace(self.context, masks=self.context.masks.branch())
+        return gradients_of(self.step(again, leaf), dy, [leaf, *learned])
