@@ -21,6 +21,7 @@ from zeroulp.server.engine.limits import Limits
 from zeroulp.server.engine.stop_signal import StopSignal
 from zeroulp.server.grpc_server import GrpcServer
 from zeroulp.server.jobs.job import Job
+from zeroulp.server.token_file import TokenFile
 from zeroulp.server.warmup import warm_up
 from zeroulp.v1.decoder_pb2_grpc import DecoderServiceStub
 
@@ -106,11 +107,13 @@ class _Pause(Job):
 
 
 @contextmanager
-def serving(loaded: LoadedModel, limits: Limits | None = None) -> Iterator[Serving]:
+def serving(
+    loaded: LoadedModel, limits: Limits | None = None, admin_token: TokenFile | None = None
+) -> Iterator[Serving]:
     """Serve a model on a free port while the block lasts."""
     team = ComputeTeam(2)
     engine = Engine(loaded.model, loaded.tokenizer, limits or Limits(cache_bytes=CACHE_BYTES), team)
-    server = GrpcServer(engine, loaded, "127.0.0.1:0")
+    server = GrpcServer(engine, loaded, "127.0.0.1:0", admin_token)
     with suppress(NonFinite):  # a test may have spoilt the weights on purpose
         warm_up(loaded.model, NoGrad(team))
     server.serving(True)

@@ -23,6 +23,7 @@ from zeroulp.client.errors import (
     SessionBusy,
     SessionUnknown,
     TryLater,
+    Unauthenticated,
     Unavailable,
     ZeroulpError,
 )
@@ -34,6 +35,7 @@ from zeroulp.client.model import Limits, Model, ModelConfiguration
 from zeroulp.client.model_map import ModelMap, Module, ModuleOutput, SharedWeight
 from zeroulp.client.parameter import ParameterInfo
 from zeroulp.client.prompt import Chat, ChatMessage, Prompt, Tokens
+from zeroulp.client.reloaded_model import ReloadedModel
 from zeroulp.client.sampling import GREEDY, Sampling
 from zeroulp.client.score import ScoredToken, Scores, ScoreSequence, SequenceScore
 from zeroulp.client.session import OpenedSession, Session
@@ -73,6 +75,7 @@ __all__ = [
     "ParametersChanged",
     "Prompt",
     "ProtocolBroken",
+    "ReloadedModel",
     "RequestRefused",
     "ResourceExhausted",
     "SampleRow",
@@ -96,6 +99,7 @@ __all__ = [
     "Trace",
     "TraceTensor",
     "TryLater",
+    "Unauthenticated",
     "Unavailable",
     "Work",
     "ZeroulpError",

@@ -13,11 +13,12 @@ from zeroulp.client.health import is_serving
 from zeroulp.client.logits import LogitsScope
 from zeroulp.client.model import Model, model_of
 from zeroulp.client.prompt import Chat, Prompt, Tokens, chat_message_of, put_prompt
+from zeroulp.client.reloaded_model import ReloadedModel, reloaded_model_of
 from zeroulp.client.score import Scores, ScoreSequence, score_sequence_message_of, scores_of
 from zeroulp.client.session import OpenedSession, Session
 from zeroulp.client.trace import Trace, trace_request
 from zeroulp.client.wire import Wire
-from zeroulp.v1 import decoder_pb2
+from zeroulp.v1 import admin_pb2, decoder_pb2
 
 
 class Client:
@@ -115,6 +116,19 @@ class Client:
             token_ids=decoder_pb2.TokenIds(ids=token_ids), skip_control=skip_control
         )
         return self._wire.call(self._wire.stub.Detokenize, request).text
+
+    def reload_model(self, token: str, path: str = "") -> ReloadedModel:
+        """Let the server load other weights of the same configuration; needs its admin token.
+
+        ``path`` is on the server's machine, or a model's name; empty is where the present ones came from.
+        The token is sent as it is: use it where the connection is private. Raises ValueError for a token
+        that no header can carry.
+        """
+        if not (token.isascii() and token.isprintable()):
+            raise ValueError("the token holds characters that cannot be sent; visible ASCII can")
+        request = admin_pb2.ReloadModelRequest(path=path)
+        metadata = (("authorization", f"Bearer {token}"),)
+        return reloaded_model_of(self._wire.call(self._wire.admin.ReloadModel, request, metadata))
 
     def close(self) -> None:
         """End all calls that are under way, and the connection."""

@@ -5,7 +5,8 @@ ZeroulpError
 │   ├── InvalidInput              a field's value is not allowed; ``violations`` name it
 │   ├── ContextFull               more positions than the model has; both numbers in ``metadata``
 │   ├── SessionUnknown            open it again with its tokens: the continuation is the same bits
-│   └── ParametersChanged         the session was built with other parameters
+│   ├── ParametersChanged         the session was built with other parameters
+│   └── Unauthenticated           the call needs a token, and had none or another one
 ├── TryLater                      the same call may succeed later, after ``retry_after_seconds``
 │   ├── SessionBusy               too many calls wait for their turn on the session
 │   ├── ResourceExhausted         a limit of the server is reached
@@ -80,6 +81,10 @@ class SessionUnknown(RequestRefused):
 
 class ParametersChanged(RequestRefused):
     """The session was built with parameters that have changed since."""
+
+
+class Unauthenticated(RequestRefused):
+    """The call needs a token, and had none or another one."""
 
 
 class TryLater(ZeroulpError):

@@ -22,6 +22,7 @@ from zeroulp.client.errors import (
     ServerFailed,
     SessionBusy,
     SessionUnknown,
+    Unauthenticated,
     Unavailable,
     ZeroulpError,
 )
@@ -39,6 +40,7 @@ BY_CODE: Mapping[grpc.StatusCode, type[ZeroulpError]] = {
     grpc.StatusCode.CANCELLED: CallCancelled,
     grpc.StatusCode.DEADLINE_EXCEEDED: DeadlinePassed,
     grpc.StatusCode.DATA_LOSS: NonFinite,
+    grpc.StatusCode.UNAUTHENTICATED: Unauthenticated,
 }
 """Every other status is ServerFailed."""
 

@@ -8,7 +8,7 @@ from typing import Generic, TypeVar
 import grpc
 
 from zeroulp.client.status import error_of
-from zeroulp.v1 import decoder_pb2_grpc
+from zeroulp.v1 import admin_pb2_grpc, decoder_pb2_grpc
 
 Request = TypeVar("Request")
 Answer = TypeVar("Answer")
@@ -50,7 +50,7 @@ class Stream(Generic[Answer]):
 
 
 class Wire:
-    """One channel, its stub, and the target's name. Used by any number of threads."""
+    """One channel, its stubs, and the target's name. Used by any number of threads."""
 
     def __init__(self, target: str, channel_options: Sequence[tuple[str, object]]) -> None:
         self.target = target
@@ -58,11 +58,17 @@ class Wire:
             target, options=tuple({**CHANNEL_OPTIONS, **dict(channel_options)}.items())
         )
         self.stub = decoder_pb2_grpc.DecoderServiceStub(self.channel)
+        self.admin = admin_pb2_grpc.AdminServiceStub(self.channel)
 
-    def call(self, method: grpc.UnaryUnaryMultiCallable[Request, Answer], request: Request) -> Answer:
+    def call(
+        self,
+        method: grpc.UnaryUnaryMultiCallable[Request, Answer],
+        request: Request,
+        metadata: tuple[tuple[str, str], ...] = (),
+    ) -> Answer:
         """Return the one answer; raises the subclass of ZeroulpError that the status stands for."""
         try:
-            return method(request)
+            return method(request, metadata=metadata)
         except grpc.RpcError as failed:
             raise error_of(failed, self.target) from failed
 

@@ -21,6 +21,12 @@ ZeroulpError
 │   ├── NotTracked
 │   ├── StaleRevision
 │   └── GraphReleased
+├── CacheRefused                  a cached call that its cache is not ready for, known before any block runs
+│   ├── CacheFilled
+│   └── CacheEmpty
+├── UpdateRefused                 an optimiser's step that would leave parameters worse than it found them
+│   ├── GradientMissing
+│   └── UpdateNotFinite
 └── CallError                     a call that was refused or failed, with a closed ``reason``
     ├── InputError                the caller's input, known before anything is computed
     │   ├── EmptyPrompt
@@ -34,11 +40,13 @@ ZeroulpError
     │   ├── CacheBudget
     │   ├── SessionLimit
     │   ├── QueueFull
+    │   ├── ReloadRunning
     │   └── MessageTooLarge
     ├── Draining
     ├── NonFinite                 the arithmetic left the finite numbers
     ├── CallCancelled
-    └── DeadlinePassed
+    ├── DeadlinePassed
+    └── Unauthenticated
 
 The wire's statuses are assigned to these in one place, in the server.
 """
@@ -142,6 +150,30 @@ class GraphReleased(GraphError):
     """An earlier backward pass has let the graph go."""
 
 
+class CacheRefused(ZeroulpError):
+    """A cached call in the wrong order; the cache is as it was, and no block has run."""
+
+
+class CacheFilled(CacheRefused):
+    """A prefill of a cache that holds rows already."""
+
+
+class CacheEmpty(CacheRefused):
+    """A decode before any prefill."""
+
+
+class UpdateRefused(ZeroulpError):
+    """A step of an optimiser that was refused; no parameter has moved."""
+
+
+class GradientMissing(UpdateRefused):
+    """A parameter without a gradient."""
+
+
+class UpdateNotFinite(UpdateRefused):
+    """A NaN or an infinity in a gradient, or in what it would make of its parameter."""
+
+
 class CallError(ZeroulpError):
     """A call that changed nothing; ``reason`` is a stable name from the wire's closed list."""
 
@@ -222,6 +254,12 @@ class QueueFull(ResourceError):
     reason = "QUEUE_FULL"
 
 
+class ReloadRunning(ResourceError):
+    """Other parameters are being loaded; one such call at a time."""
+
+    reason = "RELOAD_RUNNING"
+
+
 class MessageTooLarge(ResourceError):
     """The answer would be larger than a message may be."""
 
@@ -259,3 +297,9 @@ class DeadlinePassed(CallError):
     """The deadline passed before the call was committed."""
 
     reason = "DEADLINE_EXCEEDED"
+
+
+class Unauthenticated(CallError):
+    """The call needs a token, and has none or another one."""
+
+    reason = "UNAUTHENTICATED"

@@ -2,17 +2,22 @@
 
 from __future__ import annotations
 
+import hashlib
+import json
 import time
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from zeroulp.model.composition.language_model import LanguageModel
+from zeroulp.model.configuration import Configuration
 from zeroulp.model.errors import ModelRefused
 from zeroulp.model.formats.llama import LlamaCheckpoint
+from zeroulp.model.formats.safetensors import SafetensorsCheckpoint
+from zeroulp.model.formats.safetensors.metadata import tokenizer_json
 from zeroulp.model.initialisation import initialised
 from zeroulp.model.library.catalogue import BuiltIn
-from zeroulp.model.library.resolve import resolve
+from zeroulp.model.library.resolve import SAFETENSORS, SUFFIXES, resolve
 from zeroulp.model.parameters import TABLE, ParameterInventory, Values
 from zeroulp.model.quantised import pack_blocks, packs
 from zeroulp.model.text import (
@@ -40,32 +45,51 @@ class LoadedModel:
     chat_source: str
     file_bytes: int
     seconds: float
+    source: str = ""
+    """The name or path that it was loaded by."""
+    text_digest: str = ""
+    """Equal for equal text sides; empty where the source says nothing of text."""
 
 
 def load(name_or_path: str, progress: Progress = lambda done, total: None) -> LoadedModel:
-    """Load a built-in, a pulled model or a GGUF file.
+    """Load a built-in, a pulled model, or a GGUF or safetensors file.
 
     Raises ``ModelRefused`` with what is wrong and what is allowed.
     """
     started = time.monotonic()
     found = resolve(name_or_path)
     if isinstance(found, BuiltIn):
-        values = _counted(
-            initialised(found.configuration, found.seed),
-            len(found.configuration.parameter_shapes()),
-            progress,
-        )
-        model = LanguageModel(found.configuration, ParameterInventory(found.configuration, values))
-        tokenizer = DocumentBpe.glass_default() if found.name == "glass-default" else DocumentBpe.bytes_only()
-        return LoadedModel(found.name, model, tokenizer, None, None, "", 0, time.monotonic() - started)
-    return _load_file(name_or_path, found, progress, started)
+        loaded = _load_built_in(found, progress)
+    elif found.suffix == SAFETENSORS:
+        loaded = _load_safetensors(found, progress)
+    else:
+        loaded = _load_gguf(found, progress)
+    name = loaded.name if name_or_path.endswith(SUFFIXES) else name_or_path
+    return replace(loaded, name=name, source=name_or_path, seconds=time.monotonic() - started)
 
 
-def _load_file(name_or_path: str, path: Path, progress: Progress, started: float) -> LoadedModel:
+def _load_built_in(found: BuiltIn, progress: Progress) -> LoadedModel:
+    model = _model(found.configuration, initialised(found.configuration, found.seed), progress)
+    tokenizer = DocumentBpe.glass_default() if found.name == "glass-default" else DocumentBpe.bytes_only()
+    return _with_tokenizer(found.name, model, tokenizer, 0)
+
+
+def _load_safetensors(path: Path, progress: Progress) -> LoadedModel:
+    with SafetensorsCheckpoint.open(path) as checkpoint:
+        model = _model(checkpoint.configuration, checkpoint.parameters(), progress)
+        return _with_tokenizer(path.stem, model, checkpoint.tokenizer, checkpoint.file_bytes)
+
+
+def _with_tokenizer(
+    name: str, model: LanguageModel, tokenizer: DocumentBpe | None, file_bytes: int
+) -> LoadedModel:
+    digest = _digest(tokenizer_json(tokenizer)) if tokenizer is not None else ""
+    return LoadedModel(name, model, tokenizer, None, None, "", file_bytes, 0.0, text_digest=digest)
+
+
+def _load_gguf(path: Path, progress: Progress) -> LoadedModel:
     checkpoint = LlamaCheckpoint.open(path)
-    configuration = checkpoint.configuration
-    values = _counted(_stored(checkpoint), len(configuration.parameter_shapes()), progress)
-    model = LanguageModel(configuration, ParameterInventory(configuration, values))
+    model = _model(checkpoint.configuration, _stored(checkpoint), progress)
     tokenizer: Tokenizer | None = None
     chat: ChatTemplate | None = None
     refused = None
@@ -76,17 +100,29 @@ def _load_file(name_or_path: str, path: Path, progress: Progress, started: float
         # The numbers are served all the same: ids in, logits out.
         refused = str(error)
     source = checkpoint.metadata.get("tokenizer.chat_template") if chat is not None else None
-    name = path.stem if name_or_path.endswith(".gguf") else name_or_path
+    text = {key: value for key, value in checkpoint.metadata.items() if key.startswith("tokenizer.")}
     return LoadedModel(
-        name,
+        path.stem,
         model,
         tokenizer,
         refused,
         chat,
         str(source or ""),
         checkpoint.file_bytes,
-        time.monotonic() - started,
+        0.0,
+        text_digest=_digest(json.dumps(text, sort_keys=True)) if text else "",
     )
+
+
+def _model(
+    configuration: Configuration, values: Iterable[tuple[str, Values]], progress: Progress
+) -> LanguageModel:
+    counted = _counted(values, len(configuration.parameter_shapes()), progress)
+    return LanguageModel(configuration, ParameterInventory(configuration, counted))
+
+
+def _digest(text: str) -> str:
+    return hashlib.sha256(text.encode()).hexdigest()
 
 
 def _stored(checkpoint: LlamaCheckpoint) -> Iterator[tuple[str, Values]]:

@@ -58,8 +58,18 @@ class Parameter(Node):
         shape = shape_of(self.name, values)
         if shape != self.shape:
             raise ValueError(f"{self.name}: shape {shape} given, {self.shape} is allowed")
-        self.stored = self._store(values)
+        self.adopt(self._store(values))
+
+    def adopt(self, stored: PackedMatrix | F64) -> None:
+        """Replace the values by what another node of this shape stores, shared with it and not copied."""
+        self.stored = stored
         self.revision += 1
+
+    def is_finite(self) -> bool:
+        """Tell whether no value is a NaN or an infinity."""
+        if isinstance(self.stored, PackedMatrix):
+            return self.stored.is_finite()
+        return bool(np.isfinite(self.stored).all())
 
     @property
     def matrix(self) -> PackedMatrix:
@@ -139,6 +149,11 @@ class ParameterInventory(Mapping[str, Parameter]):
     def nbytes(self) -> int:
         """Bytes of storage in all."""
         return sum(node.nbytes for node in self._nodes.values())
+
+    @property
+    def revision(self) -> int:
+        """Changed values in all: it grows whenever any parameter's value is replaced."""
+        return sum(node.revision for node in self._nodes.values())
 
     def revisions(self) -> tuple[tuple[Parameter, int], ...]:
         """Return each node with its present revision: what a cache binds itself to."""

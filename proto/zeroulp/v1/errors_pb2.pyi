@@ -40,6 +40,8 @@ class _ErrorReasonEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_ErrorReas
     ERROR_REASON_SESSION_LIMIT: _ErrorReason.ValueType  # 12
     ERROR_REASON_QUEUE_FULL: _ErrorReason.ValueType  # 13
     ERROR_REASON_MESSAGE_TOO_LARGE: _ErrorReason.ValueType  # 14
+    ERROR_REASON_RELOAD_RUNNING: _ErrorReason.ValueType  # 21
+    """RESOURCE_EXHAUSTED, with RetryInfo: one reload at a time."""
     ERROR_REASON_DRAINING: _ErrorReason.ValueType  # 15
     """UNAVAILABLE, with RetryInfo."""
     ERROR_REASON_NON_FINITE: _ErrorReason.ValueType  # 16
@@ -49,6 +51,8 @@ class _ErrorReasonEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_ErrorReas
     ERROR_REASON_DEADLINE_EXCEEDED: _ErrorReason.ValueType  # 18
     ERROR_REASON_INTERNAL: _ErrorReason.ValueType  # 19
     """INTERNAL, with a correlation_id that the server's log has too."""
+    ERROR_REASON_UNAUTHENTICATED: _ErrorReason.ValueType  # 20
+    """UNAUTHENTICATED: the call needs a token, and has none or another one."""
 
 class ErrorReason(_ErrorReason, metaclass=_ErrorReasonEnumTypeWrapper):
     """The closed list of ErrorInfo reasons; on the wire without the prefix, domain "zeroulp"."""
@@ -71,6 +75,8 @@ ERROR_REASON_CACHE_BUDGET: ErrorReason.ValueType  # 11
 ERROR_REASON_SESSION_LIMIT: ErrorReason.ValueType  # 12
 ERROR_REASON_QUEUE_FULL: ErrorReason.ValueType  # 13
 ERROR_REASON_MESSAGE_TOO_LARGE: ErrorReason.ValueType  # 14
+ERROR_REASON_RELOAD_RUNNING: ErrorReason.ValueType  # 21
+"""RESOURCE_EXHAUSTED, with RetryInfo: one reload at a time."""
 ERROR_REASON_DRAINING: ErrorReason.ValueType  # 15
 """UNAVAILABLE, with RetryInfo."""
 ERROR_REASON_NON_FINITE: ErrorReason.ValueType  # 16
@@ -80,4 +86,6 @@ ERROR_REASON_CANCELLED: ErrorReason.ValueType  # 17
 ERROR_REASON_DEADLINE_EXCEEDED: ErrorReason.ValueType  # 18
 ERROR_REASON_INTERNAL: ErrorReason.ValueType  # 19
 """INTERNAL, with a correlation_id that the server's log has too."""
+ERROR_REASON_UNAUTHENTICATED: ErrorReason.ValueType  # 20
+"""UNAUTHENTICATED: the call needs a token, and has none or another one."""
 Global___ErrorReason: _TypeAlias = ErrorReason  # noqa: Y015

@@ -1,4 +1,4 @@
-"""The gRPC server around an engine: service, health and reflection on one port."""
+"""The gRPC server around an engine: services, health and reflection on one port."""
 
 from __future__ import annotations
 
@@ -14,11 +14,17 @@ from grpc_reflection.v1alpha import reflection
 from zeroulp.model.loading import LoadedModel
 from zeroulp.server.engine.engine import Engine
 from zeroulp.server.health import Health
+from zeroulp.server.reloader import Reloader
+from zeroulp.server.token_file import TokenFile
+from zeroulp.server.wire.admin import AdminService
+from zeroulp.server.wire.admission import Admission
 from zeroulp.server.wire.guard import Guard
+from zeroulp.server.wire.model_card import ModelCard
 from zeroulp.server.wire.service import DecoderService
-from zeroulp.v1 import decoder_pb2, decoder_pb2_grpc
+from zeroulp.v1 import admin_pb2, admin_pb2_grpc, decoder_pb2, decoder_pb2_grpc
 
 SERVICE = decoder_pb2.DESCRIPTOR.services_by_name["DecoderService"].full_name
+ADMIN_SERVICE = admin_pb2.DESCRIPTOR.services_by_name["AdminService"].full_name
 
 SPARE_THREADS = 32
 """Wire threads beyond the engine's limit on calls: they tell the calls above it that the queue is full."""
@@ -53,14 +59,20 @@ def check_free(listen: str) -> None:
 
 
 class GrpcServer:
-    """Starts NOT_SERVING; ``serving`` says when it is warm."""
+    """Starts NOT_SERVING; ``serving`` says when it is warm. Without an admin token, no admin service."""
 
-    def __init__(self, engine: Engine, loaded: LoadedModel, listen: str) -> None:
+    def __init__(
+        self, engine: Engine, loaded: LoadedModel, listen: str, admin_token: TokenFile | None = None
+    ) -> None:
         self._engine = engine
         self._health = Health()
         self._server = grpc.server(
             futures.ThreadPoolExecutor(engine.limits.max_calls + SPARE_THREADS, thread_name_prefix="wire"),
-            interceptors=[Guard(structlog.get_logger())],
+            # The first is the outermost, and sees what the others refuse.
+            interceptors=[
+                Guard(structlog.get_logger()),
+                *([Admission(admin_token)] if admin_token is not None else []),
+            ],
             options=[
                 ("grpc.so_reuseport", 0),  # a taken port is an error, not a second server
                 ("grpc.max_receive_message_length", MAX_REQUEST_BYTES),
@@ -71,9 +83,16 @@ class GrpcServer:
                 ("grpc.keepalive_permit_without_calls", 1),
             ],
         )
-        decoder_pb2_grpc.add_DecoderServiceServicer_to_server(DecoderService(engine, loaded), self._server)
+        card = ModelCard(loaded, engine.limits)
+        decoder_pb2_grpc.add_DecoderServiceServicer_to_server(
+            DecoderService(engine, loaded, card), self._server
+        )
         health_pb2_grpc.add_HealthServicer_to_server(self._health, self._server)
-        names = (SERVICE, health.SERVICE_NAME, reflection.SERVICE_NAME)
+        names = [SERVICE, health.SERVICE_NAME, reflection.SERVICE_NAME]
+        if admin_token is not None:
+            admin = AdminService(Reloader(engine, loaded, card))
+            admin_pb2_grpc.add_AdminServiceServicer_to_server(admin, self._server)
+            names.append(ADMIN_SERVICE)
         reflection.enable_server_reflection(names, self._server)
         self.serving(False)
         try:

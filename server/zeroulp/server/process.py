@@ -18,29 +18,38 @@ from zeroulp.server.engine.engine import Engine
 from zeroulp.server.engine.limits import Limits
 from zeroulp.server.grpc_server import GrpcServer, check_free
 from zeroulp.server.stop_request import StopRequest
+from zeroulp.server.token_file import TokenFile
 from zeroulp.server.warmup import warm_up
 
 
 class Daemon:
     """Made and run on the main thread, which waits to be stopped and does no other work."""
 
-    def __init__(self, model: str, listen: str, threads: int, grace: float) -> None:
+    def __init__(
+        self, model: str, listen: str, threads: int, grace: float, admin_token: TokenFile | None
+    ) -> None:
         self._model = model
         self._listen = listen
         self._threads = threads
         self._grace = grace
+        self._admin_token = admin_token
         self._asked_to_stop = StopRequest()
         self._dead = threading.Event()
 
     def run(self) -> int:
-        """Serve until a signal comes; return the exit code. Raises ``ModelRefused`` or ``PortTaken``."""
+        """Serve until a signal comes; return the exit code.
+
+        Raises ``ModelRefused``, ``PortTaken`` or ``TokenFileRefused``.
+        """
         configure_logging()
+        if self._admin_token is not None:
+            self._admin_token.read()  # refuses a file that could admit nobody
         check_free(self._listen)  # before minutes may go into loading and compiling
         loaded = load_with_progress(self._model)
         self._log_loaded(loaded)
         team = ComputeTeam(self._threads)
         engine = Engine(loaded.model, loaded.tokenizer, Limits(), team)
-        server = GrpcServer(engine, loaded, self._listen)
+        server = GrpcServer(engine, loaded, self._listen, self._admin_token)
         engine.on_death = lambda: self._on_death(server)
         host = self._listen.rsplit(":", 1)[0]
         print(f"zeroulp listening on {host}:{server.port}", flush=True)

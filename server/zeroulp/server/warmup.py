@@ -15,9 +15,11 @@ from zeroulp.model.sampling import SamplingParameters, draw
 
 def warm_up(model: LanguageModel, context: NoGrad) -> None:
     """Run one token through the model and draw one; nothing of it is kept."""
-    pool = BlockPool(model.configuration, 1)
-    with Transaction(model.new_cache(pool), 1) as transaction, context.team.awake():
+    cache = model.new_cache(BlockPool(model.configuration, 1))
+    with Transaction(cache, 1) as transaction, context.team.awake():
         hidden = model.forward(context, [text_segment(transaction, np.zeros(1, np.int64))])
         z = model.logits(context, hidden)
+    # They refer back to their cache, and would keep the values of a model that is replaced later.
+    cache.layers.clear()
     log_probabilities(context, z)
     draw(z[0], SamplingParameters(top_p=0.5), 0, [0], 0)

@@ -31,10 +31,12 @@ TABLE = {
     "SESSION_LIMIT": (grpc.StatusCode.RESOURCE_EXHAUSTED, errors.ResourceExhausted),
     "QUEUE_FULL": (grpc.StatusCode.RESOURCE_EXHAUSTED, errors.ResourceExhausted),
     "MESSAGE_TOO_LARGE": (grpc.StatusCode.RESOURCE_EXHAUSTED, errors.ResourceExhausted),
+    "RELOAD_RUNNING": (grpc.StatusCode.RESOURCE_EXHAUSTED, errors.ResourceExhausted),
     "DRAINING": (grpc.StatusCode.UNAVAILABLE, errors.Unavailable),
     "NON_FINITE": (grpc.StatusCode.DATA_LOSS, errors.NonFinite),
     "CANCELLED": (grpc.StatusCode.CANCELLED, errors.CallCancelled),
     "DEADLINE_EXCEEDED": (grpc.StatusCode.DEADLINE_EXCEEDED, errors.DeadlinePassed),
+    "UNAUTHENTICATED": (grpc.StatusCode.UNAUTHENTICATED, errors.Unauthenticated),
     "INTERNAL": (grpc.StatusCode.INTERNAL, errors.ServerFailed),
 }
 

@@ -5,10 +5,10 @@ from pathlib import Path
 import pytest
 
 from unit.library.conftest import CONTENT, FakeIndex
-from zeroulp.model.errors import UnknownModel
+from zeroulp.model.errors import UnknownModel, UnsupportedModel
 from zeroulp.model.library.catalogue import BUILT_IN
 from zeroulp.model.library.pull import pull
-from zeroulp.model.library.resolve import resolve
+from zeroulp.model.library.resolve import SUFFIXES, resolve
 
 
 @pytest.mark.parametrize("name", BUILT_IN)
@@ -37,8 +37,9 @@ def test_a_catalogue_name_is_never_a_path(tmp_path: Path, monkeypatch: pytest.Mo
         resolve("tiny")
 
 
-def test_a_path_is_an_existing_gguf_file(tmp_path: Path) -> None:
-    path = tmp_path / "model.gguf"
+@pytest.mark.parametrize("suffix", SUFFIXES)
+def test_a_path_is_an_existing_file_of_a_known_kind(tmp_path: Path, suffix: str) -> None:
+    path = tmp_path / f"model{suffix}"
     path.touch()
     assert resolve(str(path)) == path
 
@@ -59,12 +60,22 @@ def test_a_path_without_a_file_is_unknown(tmp_path: Path) -> None:
             resolve(str(path))
 
 
-@pytest.mark.parametrize("text", ["", "boundary", "Boundary-39", "boundary-39 ", "model.safetensors", "."])
+@pytest.mark.parametrize("text", ["", "boundary", "Boundary-39", "boundary-39 ", "model.bin", "."])
 def test_any_other_text_lists_what_is_allowed(text: str) -> None:
     with pytest.raises(
-        UnknownModel, match=r"boundary-39, glass-default, smollm2-135m or a path to a \.gguf file"
+        UnknownModel,
+        match=r"boundary-39, glass-default, smollm2-135m or a path to a \.gguf or \.safetensors file",
     ):
         resolve(text)
+
+
+@pytest.mark.parametrize("name", ["SmolLM2-135M", "folder.safetensors"])
+def test_a_hugging_face_folder_is_refused_by_name(tmp_path: Path, name: str) -> None:
+    folder = tmp_path / name
+    folder.mkdir()
+    (folder / "config.json").touch()
+    with pytest.raises(UnsupportedModel, match=rf"{name}' is a Hugging Face folder .* use a GGUF file"):
+        resolve(str(folder))
 
 
 def test_an_existing_file_of_another_kind_is_no_model(tmp_path: Path) -> None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from functools import partial
+
 import pytest
 
 from zeroulp.model.errors import Draining
@@ -12,14 +14,14 @@ from zeroulp.server.jobs.job import Job
 
 def running() -> Job:
     job = Job(StopSignal())
-    job.begin()
+    job.begin(0)
     return job
 
 
 def test_a_good_end() -> None:
     job = Job(StopSignal())
     assert (job.stage, job.ended) == (Stage.QUEUED, False)
-    job.begin()
+    job.begin(0)
     assert (job.stage, job.ended) == (Stage.RUNNING, False)
     job.answer("outcome")
     assert (job.stage, job.ended) == (Stage.DONE, True)
@@ -45,7 +47,11 @@ def test_nothing_follows_an_end() -> None:
             job.answer(1)
         else:
             job.fail(Draining("x"))
-        for again in (lambda job=job: job.answer(2), lambda job=job: job.fail(Draining("y")), job.begin):
+        for again in (
+            lambda job=job: job.answer(2),
+            lambda job=job: job.fail(Draining("y")),
+            partial(job.begin, 0),
+        ):
             with pytest.raises(RuntimeError, match="cannot go"):
                 again()
 

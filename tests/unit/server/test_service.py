@@ -18,6 +18,7 @@ from zeroulp.model.probabilities import log_probabilities
 from zeroulp.server.engine.engine import Engine
 from zeroulp.server.engine.limits import Limits
 from zeroulp.server.wire.call_record import CallRecord, current_record
+from zeroulp.server.wire.model_card import ModelCard
 from zeroulp.server.wire.service import DecoderService
 from zeroulp.v1 import decoder_pb2 as pb
 
@@ -61,7 +62,7 @@ def engine(loaded: LoadedModel) -> Iterator[Engine]:
 
 @pytest.fixture
 def recorded(engine: Engine, loaded: LoadedModel) -> Recorded:
-    return Recorded(DecoderService(engine, loaded))
+    return Recorded(DecoderService(engine, loaded, ModelCard(loaded, engine.limits)))
 
 
 @pytest.fixture

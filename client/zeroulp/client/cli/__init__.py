@@ -7,12 +7,23 @@ import os
 import sys
 from collections.abc import Sequence
 
-from zeroulp.client.cli import chat, demo, diff, generate, health, model, score, server_commands, trace
+from zeroulp.client.cli import (
+    chat,
+    demo,
+    diff,
+    generate,
+    health,
+    model,
+    reload,
+    score,
+    server_commands,
+    trace,
+)
 from zeroulp.client.cli.failure import CommandFailed, report
 from zeroulp.client.cli.output import tolerate_narrow_encodings
 from zeroulp.client.errors import ZeroulpError
 
-COMMANDS = (generate, chat, score, trace, diff, model, health, demo)
+COMMANDS = (generate, chat, score, trace, diff, model, health, reload, demo)
 
 EXIT_CODES = """exit codes: 0 done; 1 failed, or not serving, or bits that differ; 2 wrong usage, or files
 that diff cannot compare; 130 Ctrl-C; 141 nobody reads stdout any more"""

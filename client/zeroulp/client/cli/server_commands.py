@@ -13,6 +13,7 @@ Command = Callable[[list[str]], int]
 HELP: Mapping[str, str] = {
     "serve": "run the daemon",
     "pull": "fetch a model",
+    "boundary": "print what the reference fixture shows, as JSON",
 }
 """The commands of zeroulp[server], which are listed whether it is installed or not."""
 

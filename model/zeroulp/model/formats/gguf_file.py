@@ -8,7 +8,6 @@ from __future__ import annotations
 import dataclasses
 import mmap
 import os
-import stat
 from collections.abc import Mapping
 from pathlib import Path
 from types import MappingProxyType
@@ -21,6 +20,7 @@ from zeroulp.model.errors import MalformedFile, ModelRefused, UnsupportedModel
 from zeroulp.model.formats.byte_cursor import ByteCursor
 from zeroulp.model.formats.gguf_tensor import GgufTensor, Values, check_layout, read_directory
 from zeroulp.model.formats.gguf_value import read_metadata
+from zeroulp.model.formats.regular_file import open_regular
 
 _MAGIC: Final = b"GGUF"
 _VERSIONS: Final = (2, 3)
@@ -98,23 +98,11 @@ class GgufFile:
 
 
 def _map(path: Path) -> mmap.mmap:
-    try:
-        # Opening a pipe would otherwise wait for a writer.
-        descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
-    except (OSError, ValueError) as error:
-        reason = error.strerror if isinstance(error, OSError) else error
-        raise ModelRefused(f"the file cannot be opened: {reason}") from error
-    try:
-        status = os.fstat(descriptor)
-        if not stat.S_ISREG(status.st_mode):
-            raise ModelRefused("this is not a regular file")
-        if status.st_size == 0:
-            raise MalformedFile("the file is empty")
-        return mmap.mmap(descriptor, status.st_size, access=mmap.ACCESS_READ)
-    except (OSError, ValueError) as error:
-        raise ModelRefused(f"the file cannot be mapped: {error}") from error
-    finally:
-        os.close(descriptor)
+    with open_regular(path) as file:
+        try:
+            return mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)
+        except (OSError, ValueError) as error:
+            raise ModelRefused(f"the file cannot be mapped: {error}") from error
 
 
 def _check_version(cursor: ByteCursor) -> None:

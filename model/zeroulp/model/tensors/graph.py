@@ -110,7 +110,8 @@ def _gradients(order: Sequence[Tensor], result: Tensor, dy: F64) -> dict[Node, F
 
 
 def _ascending_sum(node: Node, descending: Iterable[F64]) -> F64:
-    total = np.zeros(node.shape)
-    for gradient in reversed(list(descending)):
-        total = total + gradient.reshape(node.shape)
+    first, *others = [gradient.reshape(node.shape) for gradient in reversed(list(descending))]
+    total: F64 = 0.0 + first  # makes a zero of either sign +0.0, and a copy
+    for gradient in others:
+        total += gradient
     return total

@@ -63,6 +63,11 @@ class DocumentBpe(TokenTable):
         source = files("zeroulp.model.text").joinpath("data", "glass-default.merges")
         return cls(parse_merges(source.read_text("ascii")), vocabulary_size=1024)
 
+    @property
+    def merges(self) -> tuple[tuple[int, int], ...]:
+        """The pairs of ids by rank."""
+        return tuple(self._merges)
+
     def encode_prompt(self, text: str) -> list[int]:
         """Return the open token and the ids of ``text``."""
         return [OPEN_ID, *self.encode_plain(text)]

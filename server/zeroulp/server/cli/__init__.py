@@ -1,1 +1,1 @@
-"""The server's half of the command line: ``serve`` and ``pull``, each loaded only when it is run."""
+"""The server's half of the command line, each command loaded only when it is run."""

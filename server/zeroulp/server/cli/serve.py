@@ -6,19 +6,22 @@ import argparse
 import math
 import os
 import sys
+from pathlib import Path
 
 from zeroulp.model.errors import ModelRefused
 from zeroulp.server.grpc_server import PortTaken
 from zeroulp.server.process import Daemon
+from zeroulp.server.token_file import TokenFile, TokenFileRefused
 
 
 def serve(arguments: list[str]) -> int:
     """Run the command until a signal ends it; return its exit code."""
     options = _parser().parse_args(arguments)
-    daemon = Daemon(options.model, options.listen, options.threads, options.grace)
+    token = TokenFile(options.admin_token_file) if options.admin_token_file is not None else None
+    daemon = Daemon(options.model, options.listen, options.threads, options.grace, token)
     try:
         return daemon.run()
-    except (ModelRefused, PortTaken) as error:
+    except (ModelRefused, PortTaken, TokenFileRefused) as error:
         print(f"zeroulp: {error}", file=sys.stderr)
         return 1
 
@@ -34,7 +37,7 @@ def _parser() -> argparse.ArgumentParser:
         "--model",
         required=True,
         metavar="NAME|PATH",
-        help="boundary-39, glass-default, a pulled name, or a .gguf file",
+        help="boundary-39, glass-default, a pulled name, or a .gguf or .safetensors file",
     )
     parser.add_argument(
         "--listen",
@@ -57,6 +60,13 @@ def _parser() -> argparse.ArgumentParser:
         default=30.0,
         metavar="SECONDS",
         help="how long calls in flight may take to finish after SIGTERM (default: %(default)s)",
+    )
+    parser.add_argument(
+        "--admin-token-file",
+        type=Path,
+        metavar="FILE",
+        help="serve the admin service (zeroulp reload) to callers that have the token in FILE, which only "
+        "its owner may read; another token in it holds at once (default: no admin service)",
     )
     return parser
 

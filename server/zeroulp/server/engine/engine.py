@@ -68,7 +68,7 @@ class Engine:
         with self._changed:
             if self._draining or not self.alive:
                 raise Draining("the server is stopping; try another one, or again later")
-            if self._calls >= self.limits.max_calls:
+            if job.is_limited and self._calls >= self.limits.max_calls:
                 raise QueueFull(
                     f"{self._calls} calls are waiting or running, which is the limit",
                     max_calls=self.limits.max_calls,
@@ -169,7 +169,7 @@ class Engine:
     def _start(self, job: Job) -> None:
         self._waiting.remove(job)
         self._running.append(job)
-        job.begin()
+        job.begin(self._hall.model.parameters.revision)
         self._guarded(job, partial(self._enter, job))
 
     def _enter(self, job: Job) -> None:
@@ -186,8 +186,10 @@ class Engine:
         room = self.limits.step_rows if alone else self.limits.shared_step_rows
         shares: list[tuple[Job, Share]] = []
         running = list(self._running)[:room]
+        revision = self._hall.model.parameters.revision
         for index, job in enumerate(running):
             fair = room // (len(running) - index)
+            self._guarded(job, partial(job.check_parameters, revision))
             share = self._guarded(job, partial(job.share, self._hall, fair))
             if share is not None:
                 shares.append((job, share))

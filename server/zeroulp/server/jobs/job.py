@@ -5,10 +5,11 @@ from __future__ import annotations
 import time
 from concurrent.futures import Future
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, ClassVar
 
 from zeroulp.model.composition.text_segment import TextSegment
 from zeroulp.model.context import Observer
+from zeroulp.model.errors import ParametersChanged
 from zeroulp.model.kernels.arrays import F64
 from zeroulp.server.engine.hall import Hall
 from zeroulp.server.engine.lifecycle import Stage, moved
@@ -43,12 +44,17 @@ class Job:
     Whatever it holds is given back in ``release``, which is called exactly once, at every end.
     """
 
+    is_limited: ClassVar[bool] = True
+    """Whether the limit on calls holds for it."""
+
     def __init__(self, stop: StopSignal, session_id: str | None = None) -> None:
         self.stop = stop
         self.session_id = session_id
         """The session that the call writes to; None if it opens one or needs none."""
         self.opened: OpenSession | None = None
         self.stage = Stage.QUEUED
+        self._parameters_revision = 0
+        """The parameters' revision when the call started; none of its steps may see another."""
         self.future: Future[Any] = Future()
         self._outcome: Any = None
         self._born = time.monotonic()
@@ -82,10 +88,18 @@ class Job:
         """Whether no earlier call writes to the same session."""
         return self.opened is None or self.opened.writers[0] is self
 
-    def begin(self) -> None:
+    def begin(self, parameters_revision: int) -> None:
         """Leave the queue."""
         self.stage = moved(self.stage, Stage.RUNNING)
+        self._parameters_revision = parameters_revision
         self.queue_seconds = time.monotonic() - self._born
+
+    def check_parameters(self, revision: int) -> None:
+        """Raise ``ParametersChanged`` if the parameters have moved since the call started."""
+        if revision != self._parameters_revision:
+            raise ParametersChanged(
+                "the model's parameters changed while the call was under way; nothing more was committed"
+            )
 
     def answer(self, outcome: Any) -> None:
         """End well; the engine tells the outcome when the job's turn, room and place are free again."""

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import secrets
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
+from functools import partial
 from typing import Any, NoReturn
 
 import grpc
@@ -12,6 +13,7 @@ import structlog
 
 from zeroulp.model.errors import CallCancelled
 from zeroulp.server.wire.call_record import CallRecord, current_record
+from zeroulp.server.wire.handlers import Streaming, Unary, rewrapped
 from zeroulp.server.wire.statuses import status_of
 
 _OWN = "/zeroulp."
@@ -31,19 +33,9 @@ class Guard(grpc.ServerInterceptor):  # type: ignore[type-arg]  # generic in its
         if handler is None or not details.method.startswith(_OWN):
             return handler
         method = details.method.rsplit("/", 1)[-1]
-        if handler.response_streaming:
-            return grpc.unary_stream_rpc_method_handler(
-                self._stream(method, handler.unary_stream),
-                handler.request_deserializer,
-                handler.response_serializer,
-            )
-        return grpc.unary_unary_rpc_method_handler(
-            self._unary(method, handler.unary_unary),
-            handler.request_deserializer,
-            handler.response_serializer,
-        )
+        return rewrapped(handler, partial(self._unary, method), partial(self._stream, method))
 
-    def _unary(self, method: str, handle: Callable[[Any, grpc.ServicerContext], Any]) -> Any:
+    def _unary(self, method: str, handle: Unary) -> Unary:
         def guarded(request: Any, context: grpc.ServicerContext) -> Any:
             line = _Line(self._log, method, context)
             try:
@@ -56,7 +48,7 @@ class Guard(grpc.ServerInterceptor):  # type: ignore[type-arg]  # generic in its
 
         return guarded
 
-    def _stream(self, method: str, handle: Callable[[Any, grpc.ServicerContext], Iterator[Any]]) -> Any:
+    def _stream(self, method: str, handle: Streaming) -> Streaming:
         def guarded(request: Any, context: grpc.ServicerContext) -> Iterator[Any]:
             line = _Line(self._log, method, context)
             try:

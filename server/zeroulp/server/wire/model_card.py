@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import functools
 import threading
 from importlib.metadata import version
 
@@ -18,29 +17,39 @@ ARITHMETIC_VERSION = 1
 
 
 class ModelCard:
-    """Made when it is first asked for: the digest reads every parameter."""
+    """The answer, made when it is first asked for: the digest reads every parameter. Used by any thread."""
 
     def __init__(self, loaded: LoadedModel, limits: Limits) -> None:
         self._loaded = loaded
         self._limits = limits
         self._lock = threading.Lock()
+        self._response: pb.GetModelResponse | None = None
 
     def response(self) -> pb.GetModelResponse:
         """Return the answer."""
         with self._lock:
+            if self._response is None:
+                self._response = self._made()
             return self._response
 
-    @functools.cached_property
-    def _response(self) -> pb.GetModelResponse:
-        loaded, parameters = self._loaded, self._loaded.model.parameters
+    def renewed(self, loaded: LoadedModel) -> pb.GetModelResponse:
+        """Return what the answer will be once the parameters have the values of ``loaded``."""
+        renewed = pb.GetModelResponse()
+        renewed.CopyFrom(self.response())
+        renewed.ClearField("parameters")
+        renewed.MergeFrom(_values_of(loaded))
+        return renewed
+
+    def replace(self, response: pb.GetModelResponse) -> None:
+        """Answer with ``response`` from now on."""
+        with self._lock:
+            self._response = response
+
+    def _made(self) -> pb.GetModelResponse:
+        loaded = self._loaded
         tokenizer = loaded.tokenizer
-        return pb.GetModelResponse(
-            name=loaded.name,
+        made = pb.GetModelResponse(
             configuration=self._configuration(),
-            parameters=[_parameter(node) for node in parameters.values()],
-            parameter_count=parameters.count,
-            parameter_bytes=parameters.nbytes,
-            parameters_digest=parameters.digest(),
             arithmetic_version=ARITHMETIC_VERSION,
             tokenizer_kind=tokenizer.kind if tokenizer is not None else "none",
             end_token_ids=sorted(tokenizer.end_ids) if tokenizer is not None else (),
@@ -49,6 +58,8 @@ class ModelCard:
             server_version=version("zeroulp"),
             model_map=self._model_map(),
         )
+        made.MergeFrom(_values_of(loaded))
+        return made
 
     def _configuration(self) -> pb.ModelConfiguration:
         c = self._loaded.model.configuration
@@ -102,6 +113,18 @@ class ModelCard:
             max_trace_pattern_bytes=limits.max_trace_pattern_bytes,
             max_trace_bytes=limits.max_trace_bytes,
         )
+
+
+def _values_of(loaded: LoadedModel) -> pb.GetModelResponse:
+    """Return the part of the answer that other values change."""
+    parameters = loaded.model.parameters
+    return pb.GetModelResponse(
+        name=loaded.name,
+        parameters=[_parameter(node) for node in parameters.values()],
+        parameter_count=parameters.count,
+        parameter_bytes=parameters.nbytes,
+        parameters_digest=parameters.digest(),
+    )
 
 
 def _parameter(node: Parameter) -> pb.ParameterInfo:

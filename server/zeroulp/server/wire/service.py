@@ -33,10 +33,10 @@ from zeroulp.v1 import decoder_pb2_grpc as pb_grpc
 class DecoderService(pb_grpc.DecoderServiceServicer):
     """Keeps nothing between calls; limits and state are the engine's."""
 
-    def __init__(self, engine: Engine, loaded: LoadedModel) -> None:
+    def __init__(self, engine: Engine, loaded: LoadedModel, card: ModelCard) -> None:
         self._engine = engine
         self._texts = Texts(loaded)
-        self._card = ModelCard(loaded, engine.limits)
+        self._card = card
 
     def GetModel(self, request: pb.GetModelRequest, context: grpc.ServicerContext) -> pb.GetModelResponse:
         """Tell the model and the limits in force."""

@@ -1,0 +1,25 @@
+"""``zeroulp boundary``: what the reference fixture shows, as one JSON object."""
+
+from __future__ import annotations
+
+import argparse
+import json
+from dataclasses import asdict
+
+from zeroulp.model.boundary.report import report
+from zeroulp.model.compute_team import ComputeTeam
+
+
+def boundary(arguments: list[str]) -> int:
+    """Run the command; return its exit code: 1 if anything is not as promised."""
+    parser = argparse.ArgumentParser(
+        "zeroulp boundary",
+        description="Compute the reference fixture boundary-39 in full, through a cache and backwards, try "
+        "every call that must be refused, and print what came out as one JSON object. Exits with 1 if "
+        "anything is not as promised; a call that was not refused before any block ran has null for its "
+        "message.",
+    )
+    parser.parse_args(arguments)
+    found = report(ComputeTeam())
+    print(json.dumps(asdict(found), allow_nan=False))
+    return 0 if found.holds else 1
