@@ -34,10 +34,14 @@ from wire.calls import (
 from wire.logs import Log, kept_log
 from wire.models import seeded
 from wire.serving import Serving, serving, until
-from zeroulp.model.errors import CallCancelled
+from wire.traces import trace
+from zeroulp.model.errors import CallCancelled, ParametersChanged
 from zeroulp.model.loading import load
 from zeroulp.server import reloader
+from zeroulp.server.engine.event_channel import EventChannel
 from zeroulp.server.engine.stop_signal import StopSignal
+from zeroulp.server.engine.trace_calls import TraceCall, TraceEvent, TraceStarted
+from zeroulp.server.jobs.trace import TraceJob
 from zeroulp.server.reloader import Reloader
 from zeroulp.v1 import admin_pb2
 from zeroulp.v1 import decoder_pb2 as pb
@@ -186,6 +190,24 @@ def test_calls_under_way_fail_and_calls_behind_the_swap_are_new(
     assert session(stub, opened.session_id).position == 3
     own.wait_until_idle()
     assert len(own.hall.sessions) == sessions + 1  # the late one
+
+
+def test_a_trace_is_of_the_model_that_it_names(own: Serving, fresh: Serving, new: str) -> None:
+    channel = EventChannel[TraceEvent](1)  # its reader is slow: the pass is over, the stream is not
+    job = TraceJob(StopSignal(), TraceCall(tuple(PROMPT)), channel)
+    channel.on_room = job.stop.on_cancel = own.engine.wake
+    own.engine.submit(job)
+    until(lambda: channel.full)
+    reload(own.channel, new)
+    events = iter(channel)
+    assert isinstance(next(events), TraceStarted)
+    with pytest.raises(ParametersChanged):
+        list(events)
+    own.check_blocks()
+    after, other = trace(own.stub, PROMPT, prefix_tokens=1), trace(fresh.stub, PROMPT, prefix_tokens=1)
+    assert after.rows() == other.rows()
+    assert after.started.parameters_digest == model_of(own).parameters_digest
+    assert after.started.model_name == "new"
 
 
 def test_decoding_neighbours_see_one_model_and_then_the_other(own: Serving, new: str) -> None:

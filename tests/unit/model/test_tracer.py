@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 from unit.model import models
 from zeroulp.model.cache.transaction import Transaction
 from zeroulp.model.composition.language_model import LanguageModel
+from zeroulp.model.composition.text_batch import TextBatch
 from zeroulp.model.composition.text_segment import text_segment
 from zeroulp.model.compute_team import ComputeTeam
 from zeroulp.model.configuration import Configuration
@@ -20,6 +21,7 @@ from zeroulp.model.context import NoGrad
 from zeroulp.model.errors import InvalidArgument
 from zeroulp.model.full_forward import full_forward
 from zeroulp.model.kernels.arrays import F64
+from zeroulp.model.recording import Recording
 from zeroulp.model.tracing.snapshot import DISPLAY_LIMIT, Snapshot
 from zeroulp.model.tracing.stages import selected, stages_of
 from zeroulp.model.tracing.tracer import Tracer
@@ -65,7 +67,7 @@ def test_chosen_stages_and_positions_of_a_pass_in_any_steps(
     with Transaction(MODEL.new_cache(models.pool_for(MODEL, T)), T) as transaction:
         for start, end in pairwise(cuts):
             tracer.first = start
-            segment = text_segment(transaction, np.array(IDS[start:end], np.int64))
+            segment = text_segment(transaction, IDS[start:end])
             MODEL.logits(watched, MODEL.forward(watched, [segment]))
     got = tracer.snapshots()
     assert [snapshot.name for snapshot in got] == [stage.name for stage in stages]
@@ -88,20 +90,20 @@ def test_a_cached_step_embeds_its_own_position_only(context: NoGrad) -> None:
 def test_a_batch_has_an_axis_of_its_own(context: NoGrad) -> None:
     sequences = [IDS, IDS[::-1], [7] * T]
     tracer = Tracer(STAGES, [2, 5], batch=3)
-    pool = models.pool_for(MODEL, T, T, T)
-    transactions = [Transaction(MODEL.new_cache(pool), T) for _ in sequences]
-    segments = [
-        text_segment(transaction, np.array(ids, np.int64))
-        for transaction, ids in zip(transactions, sequences, strict=True)
-    ]
-    watched = context.observed_by(tracer)
-    MODEL.logits(watched, MODEL.forward(watched, segments))
+    MODEL.batch_logits(context.observed_by(tracer), TextBatch.of(sequences))
     for row, ids in enumerate(sequences):
         alone = Tracer(STAGES, [2, 5])
         full_forward(MODEL, context.observed_by(alone), ids)
         got = tracer.snapshots()
         assert {s.name: s.values[row].tobytes() for s in got} == bits(alone.snapshots())
         assert got[0].shape == (3, 2, models.SMALL.model_width)
+
+
+def test_a_recorded_pass_is_traced_in_the_same_bits(context: NoGrad) -> None:
+    plain, recorded = Tracer(STAGES, range(T)), Tracer(STAGES, range(T))
+    full_forward(MODEL, context.observed_by(plain), IDS)
+    MODEL.batch_logits(Recording(context.team).observed_by(recorded), TextBatch.of([IDS]))
+    assert bits(recorded.snapshots()) == bits(plain.snapshots())
 
 
 def test_what_is_not_chosen_is_not_touched() -> None:
