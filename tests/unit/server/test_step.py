@@ -28,9 +28,8 @@ def step(*shares: tuple[int, int]) -> tuple[Step, list[Job]]:
 
 def test_wanted_rows() -> None:
     made, _ = step((3, 2), (1, 0), (4, 4), (2, 0))
-    assert made.wanted.tolist() == [2, 3, 8, 9]
-    assert made.wanted.dtype == np.int64
-    assert step((2, 2))[0].wanted.tolist() == []
+    assert made.head_rows(np.arange(10.0)[:, None])[:, 0].tolist() == [2.0, 3.0, 8.0, 9.0]
+    assert step((2, 2))[0].head_rows(np.zeros((2, 5))).shape == (0, 5)
 
 
 def test_owners() -> None:
@@ -40,7 +39,8 @@ def test_owners() -> None:
 
 def test_results() -> None:
     made, jobs = step((3, 2), (1, 0), (4, 4), (2, 0))
-    hidden, logits = np.arange(10.0)[:, None], made.wanted[:, None].astype(np.float64)
+    hidden = np.arange(10.0)[:, None]
+    logits = made.head_rows(hidden)
     got = [
         (job, share.rows, h[:, 0].tolist(), z[:, 0].tolist())
         for job, share, h, z in made.results(hidden, logits)

@@ -14,7 +14,6 @@ from zeroulp.model.composition.language_model import LanguageModel
 from zeroulp.model.compute_team import ComputeTeam
 from zeroulp.model.context import NoGrad
 from zeroulp.model.errors import CallError, Draining, NonFinite, QueueFull
-from zeroulp.model.kernels.arrays import F64
 from zeroulp.model.text import Tokenizer
 from zeroulp.server.engine.hall import new_hall
 from zeroulp.server.engine.limits import Limits
@@ -191,35 +190,37 @@ class Engine:
             share = self._guarded(job, partial(job.share, self._hall, fair))
             if share is not None:
                 shares.append((job, share))
-                room -= share.rows
+                room -= share.size
         self._running.rotate(-1)
         return Step(shares) if shares else None
 
     def _compute(self, step: Step) -> None:
         model, context = self._hall.model, self._hall.context
+        D, V = model.configuration.model_width, model.configuration.vocabulary_size
+        hidden, logits = np.empty((0, D)), np.empty((0, V))
         try:
-            hidden = model.forward(context.checked_by(step.check), step.segments)
+            if step.segments:
+                hidden = model.forward(context.checked_by(step.check), step.segments)
         except NonFinite as error:
             self._blame(step, step.owner_of_row(error.row), error)
             return
         except StepBroken as broken:
             self._blame(step, broken.job, broken.error)
             return
-        logits: F64 = np.empty((0, model.configuration.vocabulary_size))
-        wanted = step.wanted
-        if wanted.size:
-            try:
-                logits = model.logits(context, hidden[wanted])
-            except NonFinite as error:
-                self._blame(step, step.owner_of_row(int(wanted[error.row])), error)
-                return
+        try:
+            wanted = step.head_rows(hidden)
+            if len(wanted):
+                logits = model.logits(context, wanted)
+        except NonFinite as error:
+            self._blame(step, step.owner_of_head_row(error.row), error)
+            return
         for job, share, rows, own_logits in step.results(hidden, logits):
             self._guarded(job, partial(job.take, self._hall, share, rows, own_logits))
 
     def _blame(self, step: Step, culprit: Job, error: CallError) -> None:
         """Fail one job; the others' rows of this step are computed again without it, to the same bits."""
         for job, share in step.shares:
-            if job is not culprit:
+            if job is not culprit and share.segment is not None:
                 share.segment.transaction.discard(share.segment.start)
         self._end(culprit, error)
 
