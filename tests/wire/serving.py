@@ -22,6 +22,7 @@ from zeroulp.server.engine.stop_signal import StopSignal
 from zeroulp.server.grpc_server import GrpcServer
 from zeroulp.server.jobs.job import Job
 from zeroulp.server.warmup import warm_up
+from zeroulp.v1 import decoder_pb2 as pb
 from zeroulp.v1.decoder_pb2_grpc import DecoderServiceStub
 
 CHANNEL_OPTIONS = (("grpc.max_receive_message_length", -1), ("grpc.enable_http_proxy", 0))
@@ -56,14 +57,19 @@ class Serving:
         until(lambda: not self.engine._calls)
 
     def check_blocks(self) -> None:
-        """Fail unless every block is free or owned by one open session, and places are sound."""
+        """Fail unless sessions and blocks agree, and nobody holds a turn or a place."""
         self.wait_until_idle()
-        sessions = self.hall.sessions
-        for opened in sessions:
-            opened.session.check_integrity()
-            assert not opened.writers
-        self.hall.pool.check_integrity([opened.session.cache.table.tolist() for opened in sessions])
-        assert sessions._places == 0
+        self.hall.check_integrity()
+        assert not any(opened.writers for opened in self.hall.sessions)
+        assert self.hall.sessions._places == 0
+
+    def close_sessions(self) -> None:
+        """Close every session, so that the next one shares nothing."""
+        self.wait_until_idle()
+        for opened in list(self.hall.sessions):
+            self.stub.CloseSession(pb.CloseSessionRequest(session_id=opened.id))
+        self.wait_until_idle()
+        assert self.hall.pool.free == self.hall.pool.capacity
 
     @property
     def footprint(self) -> tuple[int, int]:

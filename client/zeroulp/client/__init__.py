@@ -5,7 +5,7 @@ Knows only the wire: neither the model nor the server, and no array library. Log
 
 from zeroulp.client.bits import bits_of, differing_bits
 from zeroulp.client.client import Client
-from zeroulp.client.commit import Commit, SessionEnd, SessionState
+from zeroulp.client.commit import Commit, SessionEnd, SessionState, Truncation
 from zeroulp.client.errors import (
     CallCancelled,
     ConnectionFailed,
@@ -82,6 +82,7 @@ __all__ = [
     "TokenLogProbability",
     "Tokens",
     "TopEntries",
+    "Truncation",
     "TryLater",
     "Unavailable",
     "Work",

@@ -45,7 +45,7 @@ class BlockPool:
 
     @property
     def free(self) -> int:
-        """Blocks that nobody owns."""
+        """Blocks that nobody holds."""
         return len(self._free)
 
     @property
@@ -87,6 +87,8 @@ class BlockPool:
     def release(self, blocks: Sequence[int]) -> None:
         """Let blocks go; those that nobody else holds are free again."""
         for block in reversed(blocks):
+            if not self._references[block]:
+                raise RuntimeError(f"block {block} is free already")
             self._references[block] -= 1
             if not self._references[block]:
                 self._free.append(block)

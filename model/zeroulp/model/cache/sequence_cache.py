@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
 import numpy as np
 
@@ -18,7 +18,7 @@ class SequenceCache:
     """Keys and values of positions ``0 .. length`` in all layers, bound to the parameters that made them.
 
     Blocks up to the length may be shared with other caches; the blocks that new rows go to are its own.
-    Invariant: ``0 <= length <= capacity == blocks * BLOCK``. Owned by the compute thread.
+    Invariant: ``0 <= length <= capacity <= blocks * BLOCK``. Owned by the compute thread.
     """
 
     def __init__(
@@ -27,18 +27,26 @@ class SequenceCache:
         self.pool = pool
         self.length = 0
         self.table: I64 = np.empty(0, np.int64)
+        self._copied: int | None = None
+        """The shared block whose copy stands at the end, held until a row is published in the copy."""
         self.layers = [LayerCache(self, index) for index in range(layers)]
         self._backbone = backbone
         self._bound_to = [(node, node.revision) for node in (*backbone, *producers)]
 
     @property
     def capacity(self) -> int:
-        """Positions that the owned blocks hold."""
-        return int(self.table.size) * BLOCK
+        """Positions up to which rows can be written: a block that others hold too is only read."""
+        return self.length if self._ends_in_a_shared_block else int(self.table.size) * BLOCK
+
+    @property
+    def blocks(self) -> list[int]:
+        """Every block that it holds."""
+        held: list[int] = self.table.tolist()
+        return held if self._copied is None else [*held, self._copied]
 
     @property
     def nbytes(self) -> int:
-        """Bytes of the owned blocks."""
+        """Bytes of the blocks in its table, those included that others hold too."""
         return int(self.table.size) * self.pool.block_bytes
 
     @property
@@ -66,10 +74,8 @@ class SequenceCache:
 
     def missing_blocks(self, count: int) -> int:
         """Return how many more blocks ``count`` further rows need, a copy of a shared one included."""
-        return self._missing_at_the_end(count) + (count > 0 and self._ends_in_a_shared_block)
-
-    def _missing_at_the_end(self, count: int) -> int:
-        return max(0, blocks_for(self.length + count) - int(self.table.size))
+        copies = count > 0 and self._ends_in_a_shared_block
+        return max(0, blocks_for(self.length + count) - int(self.table.size)) + copies
 
     @property
     def _ends_in_a_shared_block(self) -> bool:
@@ -80,18 +86,23 @@ class SequenceCache:
 
         A shared block that the next row would go to is replaced by a copy.
         """
-        copied = count > 0 and self._ends_in_a_shared_block
+        copies = count > 0 and self._ends_in_a_shared_block
         blocks = self.pool.allocate(self.missing_blocks(count))
-        if copied:
+        if copies:
             end, own = self.length // BLOCK, blocks.pop()
-            shared = int(self.table[end])
-            self.pool.copy(shared, own)
-            self.pool.release([shared])
+            self._copied = int(self.table[end])
+            self.pool.copy(self._copied, own)
             self.table[end] = own
         self.table = np.append(self.table, np.array(blocks, np.int64))
 
     def share_with(self, other: SequenceCache, count: int) -> None:
-        """Let an empty cache hold this one's first ``count`` rows too; no row is copied."""
+        """Let an empty cache hold this one's first ``count`` rows too; no row is copied.
+
+        While a call writes here, only whole blocks can be shared. Raises ``ParametersChanged`` for rows
+        that are not those of the present parameters, or of another model.
+        """
+        self.check_parameters()
+        other.check_owner(self._backbone)
         if other.table.size or not 0 <= count <= self.length:
             raise RuntimeError(f"{count} of {self.length} rows cannot be shared with this cache")
         other.table = self.table[: blocks_for(count)].copy()
@@ -102,6 +113,7 @@ class SequenceCache:
         """Forget the rows from ``length`` on, and give back the blocks past it."""
         if not 0 <= length <= self.length:
             raise RuntimeError(f"{self.length} rows cannot be cut to {length}")
+        self._undo_copy()
         self.length = length
         self.trim()
 
@@ -109,28 +121,48 @@ class SequenceCache:
         """Store rows ``[n, D]`` of H at position ``first`` past the committed length, unpublished."""
         if not self.length <= first <= first + len(rows) <= self.capacity:
             raise RuntimeError(f"rows {first}..{first + len(rows)} lie outside the reserved blocks")
-        for at, row in enumerate(rows, first):
-            self.pool.hidden[self.table[at // BLOCK], at % BLOCK] = row
+        done = 0
+        for part in self._hidden_parts(first, len(rows)):  # [up to BLOCK, D]
+            part[:] = rows[done : done + len(part)]
+            done += len(part)
 
     def hidden(self, first: int, count: int) -> F64:
         """Return a copy of the rows of H ``[count, D]`` from position ``first``."""
-        positions = np.arange(first, first + count)
-        rows: F64 = self.pool.hidden[self.table[positions // BLOCK], positions % BLOCK]
-        return rows
+        return np.concatenate([*self._hidden_parts(first, count)])
+
+    def _hidden_parts(self, first: int, count: int) -> Iterator[F64]:
+        while count:
+            block, at = divmod(first, BLOCK)
+            part: F64 = self.pool.hidden[self.table[block], at : at + count]
+            yield part
+            first, count = first + len(part), count - len(part)
 
     def publish(self, count: int) -> None:
         """Make ``count`` prepared rows visible in all layers."""
         if not 0 <= self.length <= self.length + count <= self.capacity:
             raise RuntimeError(f"{count} rows past {self.length} exceed the capacity {self.capacity}")
         self.length += count
+        if count and self._copied is not None:
+            self.pool.release([self._copied])
+            self._copied = None
 
     def trim(self, positions: int = 0) -> None:
-        """Give back the blocks past the length, or past ``positions`` where that is further."""
+        """Give back the blocks past the length, or past ``positions`` where that is further.
+
+        When nothing past the length is kept, the shared block comes back for a copy without new rows.
+        """
+        if positions <= self.length:
+            self._undo_copy()
         keep = blocks_for(max(self.length, positions))
         self.pool.release(self.table[keep:].tolist())
         self.table = self.table[:keep]
 
+    def _undo_copy(self) -> None:
+        if self._copied is not None:
+            end = self.length // BLOCK
+            self.pool.release([int(self.table[end])])
+            self.table[end], self._copied = self._copied, None
+
     def release(self) -> None:
         """Give everything back; the sequence is empty afterwards."""
-        self.length = 0
-        self.trim()
+        self.truncate(0)

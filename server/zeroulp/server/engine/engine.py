@@ -24,6 +24,8 @@ Result = TypeVar("Result")
 
 _LOOK_SECONDS = 0.1
 """How long the compute thread sleeps at the most before it looks at deadlines again."""
+_QUIET_SECONDS = 1.0
+"""After so long without calls the books are checked, once, where the check delays nobody."""
 
 
 class Engine:
@@ -50,6 +52,8 @@ class Engine:
         """Something happened that the compute thread has not seen."""
         self._busy = False
         """The last step had rows, so the next one may have too."""
+        self._checked = False
+        """The books have been checked since the last call."""
         self._waiting: list[Job] = []
         self._running: deque[Job] = deque()
         self._thread = threading.Thread(target=self._run, name="compute", daemon=True)
@@ -124,16 +128,20 @@ class Engine:
 
     def _collect(self) -> bool:
         """Take in new jobs, wait while there is nothing to do; return False to end."""
+        idle = not self._waiting and not self._running
         with self._changed:
             if not self._busy and not self._news:
-                self._changed.wait_for(
-                    lambda: self._news, _LOOK_SECONDS if self._waiting or self._running else None
-                )
+                quiet = None if self._checked else _QUIET_SECONDS
+                self._changed.wait_for(lambda: self._news, quiet if idle else _LOOK_SECONDS)
+            undisturbed = idle and not self._news
             self._news = False
             if self._stopping:
                 return False
             arrived = list(self._inbox)
             self._inbox.clear()
+        if undisturbed:
+            self._hall.check_integrity()
+        self._checked = undisturbed
         for job in arrived:
             self._admit(job)
         return True

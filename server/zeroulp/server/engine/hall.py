@@ -44,6 +44,11 @@ class Hall:
         session.reuse(*found)
         return found[1]
 
+    def check_integrity(self) -> None:
+        """Raise ``RuntimeError`` unless sessions and blocks agree, which they do when no call runs."""
+        self.sessions.check_integrity()
+        self.pool.check_integrity([opened.session.cache.blocks for opened in self.sessions])
+
     def newest_logits(self, session: Session) -> F64:
         """Return the logits ``[V]`` after the session's newest token, from its stored hidden row."""
         newest: F64 = self.model.logits(self.context, session.last_hidden)[0]  # [1, V] -> [V]

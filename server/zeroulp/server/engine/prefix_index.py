@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from typing import TYPE_CHECKING
 
 from zeroulp.model.kernels.cache_rows import BLOCK
@@ -58,6 +58,14 @@ class PrefixIndex:
                 if session.tokens[:count] == ids[:count] and session.is_current:
                     return holder, count
         return None
+
+    def check_integrity(self, open_sessions: Collection[OpenSession]) -> None:
+        """Raise ``RuntimeError`` unless it knows these sessions, and each by all whole blocks it has."""
+        counts = [len(opened.session.tokens) // BLOCK for opened in open_sessions]
+        known = [len(self._keys[opened]) for opened in open_sessions if opened in self._keys]
+        held = sum(map(len, self._holders.values()))
+        if not (counts == known and len(known) == len(self._keys) and held == sum(counts)):
+            raise RuntimeError("the prefix index does not know the sessions as they are")
 
     def _forget(self, key: int, opened: OpenSession) -> None:
         holders = self._holders[key]

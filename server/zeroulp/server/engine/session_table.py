@@ -98,3 +98,11 @@ class SessionTable:
         del self._open[opened.id]
         self._prefixes.remove(opened)
         opened.session.cache.release()
+
+    def check_integrity(self) -> None:
+        """Raise ``RuntimeError`` unless places, prefixes and every session are sound."""
+        if not 0 <= self._places <= self._places + len(self._open) <= self._limit:
+            raise RuntimeError(f"{len(self._open)} open and {self._places} held places of {self._limit}")
+        for opened in self:
+            opened.session.check_integrity()
+        self._prefixes.check_integrity(self._open.values())
