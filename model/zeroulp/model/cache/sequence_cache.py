@@ -121,21 +121,24 @@ class SequenceCache:
         """Store rows ``[n, D]`` of H at position ``first`` past the committed length, unpublished."""
         if not self.length <= first <= first + len(rows) <= self.capacity:
             raise RuntimeError(f"rows {first}..{first + len(rows)} lie outside the reserved blocks")
-        done = 0
-        for part in self._hidden_parts(first, len(rows)):  # [up to BLOCK, D]
+        for done, part in self._hidden_parts(first, len(rows)):
             part[:] = rows[done : done + len(part)]
-            done += len(part)
 
     def hidden(self, first: int, count: int) -> F64:
         """Return a copy of the rows of H ``[count, D]`` from position ``first``."""
-        return np.concatenate([*self._hidden_parts(first, count)])
+        rows = np.empty((count, self.pool.hidden.shape[2]))
+        for done, part in self._hidden_parts(first, count):
+            rows[done : done + len(part)] = part
+        return rows
 
-    def _hidden_parts(self, first: int, count: int) -> Iterator[F64]:
-        while count:
-            block, at = divmod(first, BLOCK)
-            part: F64 = self.pool.hidden[self.table[block], at : at + count]
-            yield part
-            first, count = first + len(part), count - len(part)
+    def _hidden_parts(self, first: int, count: int) -> Iterator[tuple[int, F64]]:
+        """Yield views ``[up to BLOCK, D]`` block by block, each with the number of rows before it."""
+        done = 0
+        while done < count:
+            block, at = divmod(first + done, BLOCK)
+            part: F64 = self.pool.hidden[self.table[block], at : at + count - done]
+            yield done, part
+            done += len(part)
 
     def publish(self, count: int) -> None:
         """Make ``count`` prepared rows visible in all layers."""
