@@ -71,6 +71,13 @@ class Serving:
         self.wait_until_idle()
         assert self.hall.pool.free == self.hall.pool.capacity
 
+    def cached(self, session_id: str) -> list[bytes]:
+        """Return an open session's rows of keys, values and H."""
+        self.wait_until_idle()
+        cache = self.hall.sessions.find(session_id).session.cache
+        every = [rows for layer in cache.layers for rows in layer.rows(0, cache.length)]
+        return [rows.tobytes() for rows in (*every, cache.hidden(0, cache.length))]
+
     @property
     def footprint(self) -> tuple[int, int]:
         """Open sessions and free blocks, when nothing runs."""
