@@ -209,7 +209,9 @@ def test_drafts_leave_no_trace(here: Serving, alone: Serving, seed: int) -> None
         ),
     )
     opened = prefill(here.stub, PROMPT[:start])
-    tokens, newest, seen, forwards = [], rows(opened.logits)[0], [], start
+    newest, forwards = rows(opened.logits)[0], start
+    tokens: list[int] = []
+    seen: list[bytes] = []
     while len(tokens) < 40:
         good = [*stream.ids[len(tokens) : len(tokens) + int(rng.integers(0, 6))]]
         draft = [*good, *rng.integers(0, 61, 3).tolist()]

@@ -47,7 +47,7 @@ def test_a_hit_is_the_prompt_without_its_work(
     hit, twin = here.stub.Prefill(request), alone.stub.Prefill(request)
     assert twin.work.reused_tokens == 0
     assert hit.work == hit.total_work == less(twin.work, reused_of(length))
-    assert (hit.position, hit.token_ids) == (length, PROMPT[:length])
+    assert (hit.position, list(hit.token_ids)) == (length, PROMPT[:length])
     assert (hit.HasField("logits"), hit.logits) == (twin.HasField("logits"), twin.logits)
     assert list(hit.top_entries) == list(twin.top_entries)
     assert len(hit.top_entries) == bool(top_entries) * (length if scope == pb.LOGITS_SCOPE_ALL else 1)

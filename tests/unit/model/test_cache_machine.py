@@ -61,10 +61,13 @@ class CacheMachine(RuleBasedStateMachine):
         self.alive: list[Sequence] = []
         self.number = 0
 
-    @rule(target=sequences)
-    def open(self) -> Sequence:
+    @rule(target=sequences, count=st.integers(0, BLOCK + 2))
+    def open(self, count: int) -> Sequence:
+        """With rows where there is room for them, so that there is something to share."""
         sequence = Sequence(MODEL.new_cache(self.pool))
         self.alive.append(sequence)
+        if count:
+            self.append(sequence, count)
         return sequence
 
     @rule(sequence=sequences, count=st.one_of(st.integers(1, 5), st.integers(1, 3 * BLOCK)))
@@ -126,6 +129,24 @@ class CacheMachine(RuleBasedStateMachine):
         call.rollback()  # changes nothing any more
         sequence.rows.extend(sequence.prepared)
         sequence.call, sequence.prepared = None, []
+
+    @rule(sequence=sequences, count=st.one_of(st.integers(1, 5), st.integers(1, BLOCK + 1)))
+    def append(self, sequence: Sequence, count: int) -> None:
+        """A whole call at once."""
+        if sequence.call is None and sequence.cache.missing_blocks(count) <= self.pool.free:
+            self.begin(sequence, count)
+            self.prepare(sequence, count)
+            self.commit(sequence)
+
+    @rule(sequence=sequences, count=st.integers(1, BLOCK + 1))
+    def give_up(self, sequence: Sequence, count: int) -> None:
+        """A whole call that fails at its end."""
+        if sequence.call is None and sequence.cache.missing_blocks(count) <= self.pool.free:
+            free = self.pool.free
+            self.begin(sequence, count)
+            self.prepare(sequence, count)
+            self.rollback(sequence)
+            assert self.pool.free == free
 
     @rule(sequence=sequences)
     def rollback(self, sequence: Sequence) -> None:
@@ -228,5 +249,5 @@ class CacheMachine(RuleBasedStateMachine):
         assert self.pool.free == CAPACITY
 
 
-CacheMachine.TestCase.settings = settings(max_examples=60, stateful_step_count=40)
+CacheMachine.TestCase.settings = settings(max_examples=120, stateful_step_count=40)
 TestCaches = CacheMachine.TestCase
