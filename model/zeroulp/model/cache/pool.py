@@ -14,7 +14,7 @@ from zeroulp.model.kernels.vectors import LANES
 
 
 def block_bytes(configuration: Configuration) -> int:
-    """Return the bytes of one block over all layers."""
+    """Return the bytes of one block: keys and values of all layers, and rows of H."""
     padded = -(-configuration.head_width // LANES) * LANES
     row = configuration.kv_heads * (configuration.head_width + padded)
     return 8 * BLOCK * (row * configuration.layers + configuration.model_width)
