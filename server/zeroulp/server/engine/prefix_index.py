@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Collection, Sequence
+from itertools import chain
 from typing import TYPE_CHECKING
 
 from zeroulp.model.kernels.cache_rows import BLOCK
@@ -61,10 +63,10 @@ class PrefixIndex:
 
     def check_integrity(self, open_sessions: Collection[OpenSession]) -> None:
         """Raise ``RuntimeError`` unless it knows these sessions, and each by all whole blocks it has."""
-        counts = [len(opened.session.tokens) // BLOCK for opened in open_sessions]
-        known = [len(self._keys[opened]) for opened in open_sessions if opened in self._keys]
-        held = sum(map(len, self._holders.values()))
-        if not (counts == known and len(known) == len(self._keys) and held == sum(counts)):
+        blocks = {opened: len(opened.session.tokens) // BLOCK for opened in open_sessions}
+        known = {opened: len(keys) for opened, keys in self._keys.items()}
+        holders = Counter(chain.from_iterable(self._holders.values()))
+        if not (known == blocks and holders == Counter(blocks)):
             raise RuntimeError("the prefix index does not know the sessions as they are")
 
     def _forget(self, key: int, opened: OpenSession) -> None:
