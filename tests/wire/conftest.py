@@ -5,7 +5,7 @@ from collections.abc import Iterator
 import pytest
 
 from wire.daemons import Daemon, daemon
-from wire.models import KNOWN_ANSWERS, SLOW, known_model, seeded
+from wire.models import KNOWN_ANSWERS, SHARED, SLOW, known_model, seeded
 from wire.serving import Serving, serving
 from zeroulp.model.loading import load
 from zeroulp.server.engine.limits import Limits
@@ -37,6 +37,30 @@ def slow() -> Iterator[Serving]:
     """A model whose long prompts take about a second."""
     with serving(seeded("slow", SLOW, 11), Limits(cache_bytes=1024**3)) as served:
         yield served
+
+
+@pytest.fixture(scope="session")
+def here() -> Iterator[Serving]:
+    """A model whose sessions share blocks."""
+    with serving(seeded("here", SHARED, 5)) as served:
+        yield served
+
+
+@pytest.fixture(scope="session")
+def alone() -> Iterator[Serving]:
+    """The same model, for sessions that are never forked, cut or shared."""
+    with serving(seeded("alone", SHARED, 5)) as served:
+        yield served
+
+
+@pytest.fixture
+def nothing_is_left(here: Serving, alone: Serving) -> Iterator[None]:
+    """Hold both servers to their baseline once the sessions of a test are closed."""
+    yield
+    for served in (here, alone):
+        served.check_blocks()
+        served.close_sessions()
+        assert served.footprint == (0, served.hall.pool.capacity)
 
 
 @pytest.fixture(scope="session", params=KNOWN_ANSWERS)

@@ -31,6 +31,21 @@ SLOW = Configuration(
 )
 """Takes about a second for a long prompt: long enough to be broken off in the middle of one."""
 
+SHARED = Configuration(
+    vocabulary_size=61,
+    model_width=16,
+    heads=4,
+    kv_heads=2,
+    feed_forward_width=20,
+    layers=3,
+    max_positions=192,
+    rope_base=10000.0,
+    rms_epsilon=1e-6,
+)
+"""A small model with room for several cache blocks; ids only."""
+
+PROMPT = [(11 * n + n * n) % 61 for n in range(150)]
+
 
 def seeded(
     name: str, configuration: Configuration, seed: int, tokenizer: Tokenizer | None = None

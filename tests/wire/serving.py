@@ -23,6 +23,7 @@ from zeroulp.server.grpc_server import GrpcServer
 from zeroulp.server.jobs.job import Job
 from zeroulp.server.token_file import TokenFile
 from zeroulp.server.warmup import warm_up
+from zeroulp.v1 import decoder_pb2 as pb
 from zeroulp.v1.decoder_pb2_grpc import DecoderServiceStub
 
 CHANNEL_OPTIONS = (("grpc.max_receive_message_length", -1), ("grpc.enable_http_proxy", 0))
@@ -57,15 +58,27 @@ class Serving:
         until(lambda: not self.engine._calls)
 
     def check_blocks(self) -> None:
-        """Fail unless every block is free or owned by one open session, and places and room are sound."""
+        """Fail unless sessions and blocks agree, and nobody holds a turn or a place."""
         self.wait_until_idle()
-        sessions = self.hall.sessions
-        for opened in sessions:
-            opened.session.check_integrity()
-            assert not opened.writers
-        self.hall.pool.check_integrity([opened.session.cache.table.tolist() for opened in sessions])
-        assert sessions._places == 0
+        self.hall.check_integrity()
+        assert not any(opened.writers for opened in self.hall.sessions)
+        assert self.hall.sessions._places == 0
         assert self.hall.trace_room.used == 0
+
+    def close_sessions(self) -> None:
+        """Close every session, so that the next one shares nothing."""
+        self.wait_until_idle()
+        for opened in list(self.hall.sessions):
+            self.stub.CloseSession(pb.CloseSessionRequest(session_id=opened.id))
+        self.wait_until_idle()
+        assert self.hall.pool.free == self.hall.pool.capacity
+
+    def cached(self, session_id: str) -> list[bytes]:
+        """Return an open session's rows of keys, values and H."""
+        self.wait_until_idle()
+        cache = self.hall.sessions.find(session_id).session.cache
+        every = [rows for layer in cache.layers for rows in layer.rows(0, cache.length)]
+        return [rows.tobytes() for rows in (*every, cache.hidden(0, cache.length))]
 
     @property
     def footprint(self) -> tuple[int, int]:

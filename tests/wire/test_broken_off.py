@@ -41,9 +41,10 @@ def test_a_cancelled_prefill_leaves_nothing(slow: Serving) -> None:
 
 
 def test_a_cancelled_decode_leaves_the_session_as_it_was(slow: Serving) -> None:
-    opened, twin = (prefill(slow.stub, LONG[:40]).session_id for _ in range(2))
+    # Fewer than a block, so that the twin shares nothing and has the same counters.
+    opened, twin = (prefill(slow.stub, LONG[:30]).session_id for _ in range(2))
     before, footprint = session(slow.stub, opened), slow.footprint
-    call = slow.stub.Decode.future(pb.DecodeRequest(session_id=opened, token_ids=ids(*LONG[40:])))
+    call = slow.stub.Decode.future(pb.DecodeRequest(session_id=opened, token_ids=ids(*LONG[30:])))
     until(lambda: _running(slow) and slow.engine._busy)
     hang_up(call)
     slow.wait_until_idle()

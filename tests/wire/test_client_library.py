@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from array import array
+
 import pytest
 
 from wire.serving import Serving
@@ -72,6 +74,55 @@ def test_a_generation_and_its_resumption(texts: Client) -> None:
         assert seen + list(resumed) == tokens
         assert resumed.finished.reason is FinishReason.LENGTH
         assert session.state().token_ids == (*whole.prompt_ids, *(token.token_id for token in tokens))
+
+
+def test_drafts_from_outside_give_the_greedy_tokens(texts: Client) -> None:
+    """The README's recipe, with a draft that copies what followed the same token before."""
+    prompt = "The cat and the dog and the cat"
+    with texts.generate(prompt, max_new_tokens=32, sampling=GREEDY, ignore_end_tokens=True) as whole:
+        want = [token.token_id for token in whole]
+
+    def greedy(row: array[float]) -> int:
+        return row.index(max(row))
+
+    def draft(tokens: list[int]) -> list[int]:
+        places = [place for place, token in enumerate(tokens[:-1]) if token == tokens[-1]]
+        return tokens[places[-1] + 1 :][:4] if places else []
+
+    drafted = accepted = 0
+    with texts.prefill(prompt) as session:
+        assert session.prefilled.logits is not None
+        tokens = [*session.prefilled.token_ids, greedy(session.prefilled.logits.floats(0))]
+        start = session.prefilled.position
+        while len(tokens) < start + 32:
+            guess = draft(tokens)
+            commit = session.decode([tokens[-1], *guess], logits=LogitsScope.ALL)
+            assert commit.logits is not None
+            chosen = [greedy(commit.logits.floats(row)) for row in range(commit.logits.rows)]
+            right = 0
+            while right < len(guess) and guess[right] == chosen[right]:
+                right += 1
+            session.truncate(commit.position - len(guess) + right)
+            tokens += chosen[: right + 1]
+            drafted, accepted = drafted + len(guess), accepted + right
+        assert list(session.state().token_ids) == tokens[:-1]
+    assert tokens[start : start + 32] == want
+    assert 0 < accepted < drafted
+
+
+def test_two_ways_from_one_prompt(texts: Client) -> None:
+    with texts.prefill("The ") as session, session.fork() as fork:
+        position = session.prefilled.position
+        assert fork.state().total_work.reused_tokens == position
+        with fork.generate(max_new_tokens=4, sampling=GREEDY) as left:
+            tokens = [token.token_id for token in left]
+        with session.generate(max_new_tokens=4, sampling=GREEDY) as right:
+            assert [token.token_id for token in right] == tokens
+        cut = session.truncate(position)
+        assert (cut.position, cut.total_work.token_forwards) == (position, position + 4)
+        assert session.state().token_ids == session.prefilled.token_ids
+        with pytest.raises(InvalidInput, match="cut to 1 up to"):
+            session.truncate(0)
 
 
 def test_a_generation_frees_its_session(texts: Client, glass: Serving) -> None:

@@ -11,11 +11,14 @@ from wire.calls import close, decode, failure, prefill, rows, score_rows, sessio
 from wire.models import KNOWN_ANSWERS
 from wire.serving import Serving
 from zeroulp.client import bits_of
+from zeroulp.model.kernels.cache_rows import BLOCK
 from zeroulp.v1 import decoder_pb2 as pb
 
 
 @pytest.fixture
 def answers(known: Serving) -> dict[str, Any]:
+    """What is known of the model that is served; no session is open whose rows could be reused."""
+    known.close_sessions()
     return KNOWN_ANSWERS[known.loaded.name]
 
 
@@ -58,14 +61,20 @@ def test_single_token_decodes(known: Serving, answers: dict[str, Any]) -> None:
     _check_work(total, None, answers, prefilled=1)
 
 
-def test_every_two_way_split(known: Serving, answers: dict[str, Any]) -> None:
+@pytest.mark.parametrize("beside", [False, True])
+def test_every_two_way_split(known: Serving, answers: dict[str, Any], beside: bool) -> None:
+    """Alone, and beside a session whose whole blocks the first part begins with."""
     tokens = answers["token_ids"]
+    if beside:
+        prefill(known.stub, tokens)
     for cut in range(1, len(tokens)):
         opened = prefill(known.stub, tokens[:cut], pb.LOGITS_SCOPE_ALL)
         decoded = decode(known.stub, opened.session_id, tokens[cut:], pb.LOGITS_SCOPE_ALL)
         assert decoded.logits.first_position == cut
         assert _digests(rows(opened.logits) + rows(decoded.logits)) == _expected(answers)
-        _check_work(decoded.total_work, None, answers, prefilled=cut)
+        reused = (cut - 1) // BLOCK * BLOCK if beside else 0
+        _check_work(decoded.total_work, None, answers, prefilled=cut, reused=reused)
+        assert (opened.work, opened.work.reused_tokens) == (opened.total_work, reused)
         close(known.stub, opened.session_id)
 
 
@@ -82,20 +91,26 @@ def test_failed_calls_add_no_work(known: Serving, answers: dict[str, Any]) -> No
     _check_work(session(known.stub, opened.session_id).total_work, None, answers, prefilled=3)
 
 
-def _check_work(total: pb.Work, own: pb.Work | None, answers: dict[str, Any], *, prefilled: int) -> None:
-    """Compare with the file's counts and with the closed forms."""
+def _check_work(
+    total: pb.Work, own: pb.Work | None, answers: dict[str, Any], *, prefilled: int, reused: int = 0
+) -> None:
+    """Compare with the file's counts and with the closed forms, less what the reused tokens explain."""
     config, T = answers["config"], len(answers["token_ids"])
     window = config["context_window"] or T
-    visible = sum(min(t + 1, window) for t in range(T))
+    visible = sum(min(t + 1, window) for t in range(reused, T))
+    saved = sum(min(t + 1, window) for t in range(reused))
     expected = pb.Work(
-        token_forwards=T,
-        prefill_tokens=prefilled,
+        token_forwards=T - reused,
+        prefill_tokens=prefilled - reused,
         decode_tokens=T - prefilled,
-        cache_appends=T * config["layers"],
-        qkv_projection_rows=3 * T * config["layers"],
+        cache_appends=(T - reused) * config["layers"],
+        qkv_projection_rows=3 * (T - reused) * config["layers"],
         attention_score_values=visible * config["heads"] * config["layers"],
+        reused_tokens=reused,
     )
     assert total == expected
-    assert total.cache_appends == answers["work"]["cache_appends"]
-    assert total.attention_score_values == answers["work"]["attention_score_values"]
+    heads, layers = config["heads"], config["layers"]
+    assert total.cache_appends + reused * layers == answers["work"]["cache_appends"]
+    saved_values = saved * heads * layers
+    assert total.attention_score_values + saved_values == answers["work"]["attention_score_values"]
     assert own is None or own == expected

@@ -67,6 +67,20 @@ def test_one_prefill_equals_decodes_one_by_one(stream: Stream, real_daemon: Daem
     assert score_rows(real_daemon.stub, tokens) == whole
 
 
+def test_hits_forks_and_cuts_have_the_same_bits(stream: Stream, real_daemon: Daemon) -> None:
+    stub, tokens = real_daemon.stub, [*stream.started.token_ids, *stream.ids][:70]
+    full = score_rows(stub, tokens)
+    hit = prefill(stub, tokens[:66], pb.LOGITS_SCOPE_ALL)
+    assert (hit.work.reused_tokens, hit.work.token_forwards) == (64, 2)
+    assert rows(hit.logits) == full[:66]
+    fork = stub.ForkSession(pb.ForkSessionRequest(session_id=hit.session_id)).session_id
+    assert rows(decode(stub, fork, tokens[66:], pb.LOGITS_SCOPE_ALL).logits) == full[66:]
+    wrong = [token + 1 for token in tokens[66:]]
+    decode(stub, hit.session_id, wrong)
+    stub.TruncateSession(pb.TruncateSessionRequest(session_id=hit.session_id, position=40))
+    assert rows(decode(stub, hit.session_id, tokens[40:], pb.LOGITS_SCOPE_ALL).logits) == full[40:]
+
+
 def test_token_ids_are_the_recorded_ones(real_daemon: Daemon) -> None:
     known = json.loads((Path(__file__).parents[1] / "data" / "smollm2-tokens.json").read_text())
     for text in known:

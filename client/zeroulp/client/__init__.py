@@ -6,7 +6,7 @@ Only ``zeroulp.client.trace_files``, which nothing else imports at its start, ne
 
 from zeroulp.client.bits import bits_of, differing_bits
 from zeroulp.client.client import Client
-from zeroulp.client.commit import Commit, SessionEnd, SessionState
+from zeroulp.client.commit import Commit, SessionEnd, SessionState, Truncation
 from zeroulp.client.errors import (
     CallCancelled,
     ConnectionFailed,
@@ -98,6 +98,7 @@ __all__ = [
     "TopEntries",
     "Trace",
     "TraceTensor",
+    "Truncation",
     "TryLater",
     "Unauthenticated",
     "Unavailable",

@@ -35,7 +35,18 @@ class SessionState:
     """All of them, (position,)."""
     total_work: Work
     cache_bytes: int
-    """Of the cache blocks that the session owns."""
+    """Of the cache blocks that the session holds, those included that others hold too."""
+
+
+@dataclass(frozen=True, slots=True)
+class Truncation:
+    """What a session has after it was rolled back."""
+
+    position: int
+    """The tokens that stayed."""
+    total_work: Work
+    """What was computed for the dropped tokens stays counted."""
+    cache_bytes: int
 
 
 @dataclass(frozen=True, slots=True)

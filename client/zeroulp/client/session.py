@@ -7,7 +7,7 @@ from contextlib import suppress
 from types import TracebackType
 from typing import Self, Unpack
 
-from zeroulp.client.commit import Commit, SessionEnd, SessionState, commit_of, state_of
+from zeroulp.client.commit import Commit, SessionEnd, SessionState, Truncation, commit_of, state_of
 from zeroulp.client.errors import SessionUnknown, ZeroulpError
 from zeroulp.client.generate_request import GenerateOptions, generate_request
 from zeroulp.client.generation import Generation
@@ -63,6 +63,25 @@ class Session:
         """Return the session's tokens, work and bytes."""
         request = decoder_pb2.GetSessionRequest(session_id=self._session_id)
         return state_of(self._wire.call(self._wire.stub.GetSession, request))
+
+    def fork(self) -> Session:
+        """Open a session with the same tokens, which goes its own way from here.
+
+        Nothing is computed or copied: both hold the same cache blocks until one of them writes. Raises
+        ResourceExhausted when no more sessions may be open.
+        """
+        request = decoder_pb2.ForkSessionRequest(session_id=self._session_id)
+        return Session(self._wire, self._wire.call(self._wire.stub.ForkSession, request).session_id)
+
+    def truncate(self, position: int) -> Truncation:
+        """Roll back to the first ``position`` tokens, as if the later ones had never been committed.
+
+        Raises InvalidInput unless ``position`` is from 1 up to the session's own. A generation that was
+        broken off can be resumed no more.
+        """
+        request = decoder_pb2.TruncateSessionRequest(session_id=self._session_id, position=position)
+        answer = self._wire.call(self._wire.stub.TruncateSession, request)
+        return Truncation(answer.position, work_of(answer.total_work), answer.cache_bytes)
 
     def close(self) -> SessionEnd:
         """Free the session."""

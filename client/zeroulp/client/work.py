@@ -21,7 +21,7 @@ class Work:
     attention_score_values: int
     """Visible keys per query, times heads, times layers."""
     reused_tokens: int
-    """Rows that a shared prefix supplied."""
+    """Tokens whose rows another session's prefix supplied; no other counter counts them."""
 
 
 def work_of(message: decoder_pb2.Work) -> Work:

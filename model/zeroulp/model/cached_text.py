@@ -51,5 +51,6 @@ def _append(model: LanguageModel, context: NoGrad, session: Session, ids: Sequen
     with Transaction(session.cache, tokens.size) as transaction:
         hidden = model.forward(context, [text_segment(transaction, tokens)])
         logits = model.logits(context, hidden)
-        session.commit(transaction, tokens, hidden[-1].copy(), work)
+        transaction.keep_hidden(hidden)
+        session.commit(transaction, tokens, work)
     return logits

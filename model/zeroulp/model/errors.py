@@ -237,7 +237,7 @@ class ResourceError(CallError):
 
 
 class CacheBudget(ResourceError):
-    """Not enough free key/value blocks."""
+    """Not enough free cache blocks."""
 
     reason = "CACHE_BUDGET"
 

@@ -14,33 +14,56 @@ from zeroulp.model.work import Work
 class Session:
     """Owned by the compute thread.
 
-    Invariant: ``len(tokens) == cache.length == total_work.token_forwards``.
+    Invariant: ``len(tokens) == cache.length``, and the counters cover them: a token was computed, or reused
+    from another session. What was computed and cut off again stays counted.
     """
 
     cache: SequenceCache
     tokens: list[int] = field(default_factory=list)
     total_work: Work = field(default_factory=Work)
-    last_hidden: F64 | None = None
-    """The newest position's row of H ``[D]``: the head gives the same logits from it at any time."""
 
     @property
     def position(self) -> int:
         """Committed tokens."""
         return len(self.tokens)
 
-    def commit(self, transaction: Transaction, ids: I64, last_hidden: F64, work: Work) -> None:
-        """Publish the transaction's rows together with tokens, counters and newest hidden row."""
+    @property
+    def is_current(self) -> bool:
+        """Whether the parameters are those that the rows were made with."""
+        return self.cache.is_current
+
+    @property
+    def last_hidden(self) -> F64:
+        """The newest position's row of H ``[1, D]``: the head gives the same logits from it at any time."""
+        return self.cache.hidden(self.position - 1, 1)
+
+    def commit(self, transaction: Transaction, ids: I64, work: Work) -> None:
+        """Publish the transaction's rows together with tokens and counters."""
+        if not transaction.is_complete:
+            raise RuntimeError("rows of H are missing: the logits after the new tokens would be lost")
         total = self.total_work + work  # may overflow, so before the publish
         transaction.commit()
         self.tokens.extend(ids.tolist())
         self.total_work = total
-        self.last_hidden = last_hidden
+        self.check_integrity()
+
+    def reuse(self, other: Session, count: int) -> None:
+        """Begin an empty session with the first ``count`` tokens of another, whose rows it shares."""
+        other.cache.share_with(self.cache, count)
+        self.tokens = other.tokens[:count]
+        self.total_work = Work(reused_tokens=count)
+        self.check_integrity()
+
+    def truncate(self, position: int) -> None:
+        """Roll back to the first ``position`` tokens, as if the later ones had never been committed."""
+        self.cache.truncate(position)
+        del self.tokens[position:]
         self.check_integrity()
 
     def check_integrity(self) -> None:
         """Raise ``RuntimeError`` unless tokens, cache and counters agree."""
-        if not len(self.tokens) == self.cache.length == self.total_work.token_forwards <= self.cache.capacity:
+        covered = self.total_work.token_forwards + self.total_work.reused_tokens
+        if not len(self.tokens) == self.cache.length <= min(covered, self.cache.capacity):
             raise RuntimeError(
-                f"{len(self.tokens)} tokens, {self.cache.length} rows, "
-                f"{self.total_work.token_forwards} forwards"
+                f"{len(self.tokens)} tokens, {self.cache.length} rows, {covered} computed or reused"
             )

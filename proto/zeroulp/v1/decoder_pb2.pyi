@@ -269,7 +269,7 @@ class Work(_message.Message):
     attention_score_values: _builtins.int
     """Visible keys per query, times heads, times layers."""
     reused_tokens: _builtins.int
-    """Rows that a shared prefix supplied."""
+    """Tokens whose rows another session's prefix supplied; no other counter counts them."""
     def __init__(
         self,
         *,
@@ -1568,7 +1568,7 @@ class GetSessionResponse(_message.Message):
     session_id: _builtins.str
     position: _builtins.int
     cache_bytes: _builtins.int
-    """Bytes of the cache blocks that the session owns."""
+    """Bytes of the cache blocks that the session holds, those included that others hold too."""
     @_builtins.property
     def token_ids(self) -> _containers.RepeatedScalarFieldContainer[_builtins.int]: ...
     @_builtins.property
@@ -1589,6 +1589,105 @@ class GetSessionResponse(_message.Message):
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
 Global___GetSessionResponse: _TypeAlias = GetSessionResponse  # noqa: Y015
+
+@_typing.final
+class ForkSessionRequest(_message.Message):
+    DESCRIPTOR: _descriptor.Descriptor
+
+    SESSION_ID_FIELD_NUMBER: _builtins.int
+    session_id: _builtins.str
+    def __init__(
+        self,
+        *,
+        session_id: _builtins.str = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["session_id", b"session_id"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___ForkSessionRequest: _TypeAlias = ForkSessionRequest  # noqa: Y015
+
+@_typing.final
+class ForkSessionResponse(_message.Message):
+    DESCRIPTOR: _descriptor.Descriptor
+
+    SESSION_ID_FIELD_NUMBER: _builtins.int
+    POSITION_FIELD_NUMBER: _builtins.int
+    TOTAL_WORK_FIELD_NUMBER: _builtins.int
+    session_id: _builtins.str
+    """The new session's."""
+    position: _builtins.int
+    @_builtins.property
+    def total_work(self) -> Global___Work:
+        """All tokens are reused ones."""
+
+    def __init__(
+        self,
+        *,
+        session_id: _builtins.str = ...,
+        position: _builtins.int = ...,
+        total_work: Global___Work | None = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _typing.Literal["total_work", b"total_work"]  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["position", b"position", "session_id", b"session_id", "total_work", b"total_work"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___ForkSessionResponse: _TypeAlias = ForkSessionResponse  # noqa: Y015
+
+@_typing.final
+class TruncateSessionRequest(_message.Message):
+    DESCRIPTOR: _descriptor.Descriptor
+
+    SESSION_ID_FIELD_NUMBER: _builtins.int
+    POSITION_FIELD_NUMBER: _builtins.int
+    session_id: _builtins.str
+    position: _builtins.int
+    """How many tokens stay: from 1 up to the session's own position."""
+    def __init__(
+        self,
+        *,
+        session_id: _builtins.str = ...,
+        position: _builtins.int = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["position", b"position", "session_id", b"session_id"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___TruncateSessionRequest: _TypeAlias = TruncateSessionRequest  # noqa: Y015
+
+@_typing.final
+class TruncateSessionResponse(_message.Message):
+    DESCRIPTOR: _descriptor.Descriptor
+
+    POSITION_FIELD_NUMBER: _builtins.int
+    TOTAL_WORK_FIELD_NUMBER: _builtins.int
+    CACHE_BYTES_FIELD_NUMBER: _builtins.int
+    position: _builtins.int
+    cache_bytes: _builtins.int
+    @_builtins.property
+    def total_work(self) -> Global___Work:
+        """Work is never undone: what was computed for the dropped tokens stays counted."""
+
+    def __init__(
+        self,
+        *,
+        position: _builtins.int = ...,
+        total_work: Global___Work | None = ...,
+        cache_bytes: _builtins.int = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _typing.Literal["total_work", b"total_work"]  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["cache_bytes", b"cache_bytes", "position", b"position", "total_work", b"total_work"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___TruncateSessionResponse: _TypeAlias = TruncateSessionResponse  # noqa: Y015
 
 @_typing.final
 class CloseSessionRequest(_message.Message):

@@ -77,6 +77,16 @@ class DecoderServiceStub(object):
                 request_serializer=zeroulp_dot_v1_dot_decoder__pb2.GetSessionRequest.SerializeToString,
                 response_deserializer=zeroulp_dot_v1_dot_decoder__pb2.GetSessionResponse.FromString,
                 _registered_method=True)
+        self.ForkSession = channel.unary_unary(
+                '/zeroulp.v1.DecoderService/ForkSession',
+                request_serializer=zeroulp_dot_v1_dot_decoder__pb2.ForkSessionRequest.SerializeToString,
+                response_deserializer=zeroulp_dot_v1_dot_decoder__pb2.ForkSessionResponse.FromString,
+                _registered_method=True)
+        self.TruncateSession = channel.unary_unary(
+                '/zeroulp.v1.DecoderService/TruncateSession',
+                request_serializer=zeroulp_dot_v1_dot_decoder__pb2.TruncateSessionRequest.SerializeToString,
+                response_deserializer=zeroulp_dot_v1_dot_decoder__pb2.TruncateSessionResponse.FromString,
+                _registered_method=True)
         self.CloseSession = channel.unary_unary(
                 '/zeroulp.v1.DecoderService/CloseSession',
                 request_serializer=zeroulp_dot_v1_dot_decoder__pb2.CloseSessionRequest.SerializeToString,
@@ -154,6 +164,20 @@ class DecoderServiceServicer(object):
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
+    def ForkSession(self, request, context):
+        """Opens a session with the same tokens, whose cache blocks both hold until one of them writes.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def TruncateSession(self, request, context):
+        """Rolls a session back to its first tokens, as if the later ones had never been committed.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
     def CloseSession(self, request, context):
         """Frees a session.
         """
@@ -212,6 +236,16 @@ def add_DecoderServiceServicer_to_server(servicer, server):
                     servicer.GetSession,
                     request_deserializer=zeroulp_dot_v1_dot_decoder__pb2.GetSessionRequest.FromString,
                     response_serializer=zeroulp_dot_v1_dot_decoder__pb2.GetSessionResponse.SerializeToString,
+            ),
+            'ForkSession': grpc.unary_unary_rpc_method_handler(
+                    servicer.ForkSession,
+                    request_deserializer=zeroulp_dot_v1_dot_decoder__pb2.ForkSessionRequest.FromString,
+                    response_serializer=zeroulp_dot_v1_dot_decoder__pb2.ForkSessionResponse.SerializeToString,
+            ),
+            'TruncateSession': grpc.unary_unary_rpc_method_handler(
+                    servicer.TruncateSession,
+                    request_deserializer=zeroulp_dot_v1_dot_decoder__pb2.TruncateSessionRequest.FromString,
+                    response_serializer=zeroulp_dot_v1_dot_decoder__pb2.TruncateSessionResponse.SerializeToString,
             ),
             'CloseSession': grpc.unary_unary_rpc_method_handler(
                     servicer.CloseSession,
@@ -426,6 +460,60 @@ class DecoderService(object):
             '/zeroulp.v1.DecoderService/GetSession',
             zeroulp_dot_v1_dot_decoder__pb2.GetSessionRequest.SerializeToString,
             zeroulp_dot_v1_dot_decoder__pb2.GetSessionResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def ForkSession(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/zeroulp.v1.DecoderService/ForkSession',
+            zeroulp_dot_v1_dot_decoder__pb2.ForkSessionRequest.SerializeToString,
+            zeroulp_dot_v1_dot_decoder__pb2.ForkSessionResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def TruncateSession(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/zeroulp.v1.DecoderService/TruncateSession',
+            zeroulp_dot_v1_dot_decoder__pb2.TruncateSessionRequest.SerializeToString,
+            zeroulp_dot_v1_dot_decoder__pb2.TruncateSessionResponse.FromString,
             options,
             channel_credentials,
             insecure,

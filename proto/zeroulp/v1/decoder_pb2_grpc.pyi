@@ -55,6 +55,10 @@ class DecoderServiceStub:
     """The named activations of a full or a cached pass over given tokens. Commits nothing."""
     GetSession: _grpc.UnaryUnaryMultiCallable[_decoder_pb2.GetSessionRequest, _decoder_pb2.GetSessionResponse]
     """Tells a session's length, tokens, work and bytes."""
+    ForkSession: _grpc.UnaryUnaryMultiCallable[_decoder_pb2.ForkSessionRequest, _decoder_pb2.ForkSessionResponse]
+    """Opens a session with the same tokens, whose cache blocks both hold until one of them writes."""
+    TruncateSession: _grpc.UnaryUnaryMultiCallable[_decoder_pb2.TruncateSessionRequest, _decoder_pb2.TruncateSessionResponse]
+    """Rolls a session back to its first tokens, as if the later ones had never been committed."""
     CloseSession: _grpc.UnaryUnaryMultiCallable[_decoder_pb2.CloseSessionRequest, _decoder_pb2.CloseSessionResponse]
     """Frees a session."""
     Tokenize: _grpc.UnaryUnaryMultiCallable[_decoder_pb2.TokenizeRequest, _decoder_pb2.TokenizeResponse]
@@ -89,6 +93,10 @@ class DecoderServiceAsyncStub(DecoderServiceStub):
     """The named activations of a full or a cached pass over given tokens. Commits nothing."""
     GetSession: _aio.UnaryUnaryMultiCallable[_decoder_pb2.GetSessionRequest, _decoder_pb2.GetSessionResponse]  # type: ignore[assignment]
     """Tells a session's length, tokens, work and bytes."""
+    ForkSession: _aio.UnaryUnaryMultiCallable[_decoder_pb2.ForkSessionRequest, _decoder_pb2.ForkSessionResponse]  # type: ignore[assignment]
+    """Opens a session with the same tokens, whose cache blocks both hold until one of them writes."""
+    TruncateSession: _aio.UnaryUnaryMultiCallable[_decoder_pb2.TruncateSessionRequest, _decoder_pb2.TruncateSessionResponse]  # type: ignore[assignment]
+    """Rolls a session back to its first tokens, as if the later ones had never been committed."""
     CloseSession: _aio.UnaryUnaryMultiCallable[_decoder_pb2.CloseSessionRequest, _decoder_pb2.CloseSessionResponse]  # type: ignore[assignment]
     """Frees a session."""
     Tokenize: _aio.UnaryUnaryMultiCallable[_decoder_pb2.TokenizeRequest, _decoder_pb2.TokenizeResponse]  # type: ignore[assignment]
@@ -162,6 +170,22 @@ class DecoderServiceServicer(metaclass=_abc_1.ABCMeta):
         context: _ServicerContext,
     ) -> _typing.Union[_decoder_pb2.GetSessionResponse, _abc.Awaitable[_decoder_pb2.GetSessionResponse]]:
         """Tells a session's length, tokens, work and bytes."""
+
+    @_abc_1.abstractmethod
+    def ForkSession(
+        self,
+        request: _decoder_pb2.ForkSessionRequest,
+        context: _ServicerContext,
+    ) -> _typing.Union[_decoder_pb2.ForkSessionResponse, _abc.Awaitable[_decoder_pb2.ForkSessionResponse]]:
+        """Opens a session with the same tokens, whose cache blocks both hold until one of them writes."""
+
+    @_abc_1.abstractmethod
+    def TruncateSession(
+        self,
+        request: _decoder_pb2.TruncateSessionRequest,
+        context: _ServicerContext,
+    ) -> _typing.Union[_decoder_pb2.TruncateSessionResponse, _abc.Awaitable[_decoder_pb2.TruncateSessionResponse]]:
+        """Rolls a session back to its first tokens, as if the later ones had never been committed."""
 
     @_abc_1.abstractmethod
     def CloseSession(

@@ -231,6 +231,23 @@ class FakeDecoder(pb_grpc.DecoderServiceServicer):
             cache_bytes=64 * len(session),
         )
 
+    def ForkSession(
+        self, request: pb.ForkSessionRequest, context: grpc.ServicerContext
+    ) -> pb.ForkSessionResponse:
+        self._enter("ForkSession", request, context)
+        ids = self._session(request.session_id, context)
+        total = pb.Work(reused_tokens=len(ids))
+        return pb.ForkSessionResponse(session_id=self._open(ids), position=len(ids), total_work=total)
+
+    def TruncateSession(
+        self, request: pb.TruncateSessionRequest, context: grpc.ServicerContext
+    ) -> pb.TruncateSessionResponse:
+        self._enter("TruncateSession", request, context)
+        session = self._session(request.session_id, context)
+        total = work(len(session))
+        del session[request.position :]
+        return pb.TruncateSessionResponse(position=len(session), total_work=total, cache_bytes=64)
+
     def CloseSession(
         self, request: pb.CloseSessionRequest, context: grpc.ServicerContext
     ) -> pb.CloseSessionResponse:

@@ -55,6 +55,24 @@ def test_a_session_goes_on_and_is_resumed(decoder: FakeDecoder, client: Client) 
     assert end.position == end.total_work.token_forwards
 
 
+def test_a_fork_goes_its_own_way(decoder: FakeDecoder, client: Client) -> None:
+    with client.prefill([1, 2]) as session, session.fork() as fork:
+        assert fork.session_id != session.session_id
+        assert fork.decode([3]).position == 3
+        assert [s.state().token_ids for s in (session, fork)] == [(1, 2), (1, 2, 3)]
+    assert decoder.sessions == {}
+
+
+def test_a_session_is_cut(decoder: FakeDecoder, client: Client) -> None:
+    session = client.prefill([1, 2, 3])
+    cut = session.truncate(2)
+    assert (cut.position, cut.total_work.token_forwards, cut.cache_bytes) == (2, 3, 64)
+    assert decoder.sessions == {session.session_id: [1, 2]}
+    assert decoder.requests[-1] == pb.TruncateSessionRequest(session_id=session.session_id, position=2)
+    with pytest.raises(ValueError, match="-1"):
+        session.truncate(-1)
+
+
 def test_a_session_that_is_gone_is_told_and_needs_no_closing(decoder: FakeDecoder, client: Client) -> None:
     with client.session("lost") as session, pytest.raises(SessionUnknown):
         session.state()

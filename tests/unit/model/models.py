@@ -123,7 +123,7 @@ def mixed(
             rows[index].append(z[start : start + segment.rows])
             start += segment.rows
             transaction.commit()
-        pool.check_integrity([cache.table.tolist() for cache in caches])
+        pool.check_integrity([cache.blocks for cache in caches])
     return [np.concatenate(some) for some in rows]
 
 

@@ -47,7 +47,7 @@ def test_blocks_for() -> None:
 
 
 def test_bytes_of_a_block_are_those_of_its_memory(model: LanguageModel, pool: BlockPool) -> None:
-    memory = sum(array.nbytes for index in range(2) for array in pool.layer(index))
+    memory = sum(array.nbytes for index in range(2) for array in pool.layer(index)) + pool.hidden.nbytes
     assert pool.capacity * block_bytes(model.configuration) == memory
     pool.allocate(4)
     assert pool.used_bytes == memory * 4 // 6
@@ -233,9 +233,12 @@ def test_publish_beyond_the_capacity_is_refused(model: LanguageModel, pool: Bloc
 
 
 @pytest.mark.parametrize("owned", [[[0, 1]], [[0, 1, 2], [2]], [[0, 1, 5]], []])
-def test_integrity_check_finds_lost_and_doubled_blocks(pool: BlockPool, owned: list[list[int]]) -> None:
+def test_integrity_check_finds_lost_and_miscounted_blocks(pool: BlockPool, owned: list[list[int]]) -> None:
     taken = pool.allocate(3)
     assert taken == [0, 1, 2]
     pool.check_integrity([[2], [0, 1]])
-    with pytest.raises(RuntimeError, match="lost, or owned twice"):
+    pool.share([1])
+    pool.check_integrity([[2, 1], [0, 1]])
+    pool.release([1])
+    with pytest.raises(RuntimeError, match="lost, or held by another number"):
         pool.check_integrity(owned)

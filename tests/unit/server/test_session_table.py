@@ -95,3 +95,23 @@ def test_a_call_without_a_session_waits_for_nobody() -> None:
     assert job.has_turn
     with pytest.raises(RuntimeError, match="no session"):
         _ = job.writing
+
+
+def test_integrity_check_finds_places_and_prefixes_that_are_wrong() -> None:
+    table = SessionTable(2, 1)
+    table.check_integrity()
+    one = opened(table)
+    table.take_place()
+    table.check_integrity()
+    for places in (-1, 2):
+        table._places = places
+        with pytest.raises(RuntimeError, match="places of 2"):
+            table.check_integrity()
+    table._places = 0
+    one.session.tokens.append(1)
+    with pytest.raises(RuntimeError, match="1 tokens, 0 rows"):
+        table.check_integrity()
+    one.session.tokens.clear()
+    table._prefixes.remove(one)
+    with pytest.raises(RuntimeError, match="prefix index"):
+        table.check_integrity()

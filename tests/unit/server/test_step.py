@@ -28,9 +28,8 @@ def step(*shares: tuple[int, int]) -> tuple[Step, list[Job]]:
 
 def test_wanted_rows() -> None:
     made, _ = step((3, 2), (1, 0), (4, 4), (2, 0))
-    assert made.wanted.tolist() == [2, 3, 8, 9]
-    assert made.wanted.dtype == np.int64
-    assert step((2, 2))[0].wanted.tolist() == []
+    assert made.head_rows(np.arange(10.0)[:, None])[:, 0].tolist() == [2.0, 3.0, 8.0, 9.0]
+    assert step((2, 2))[0].head_rows(np.zeros((2, 5))).shape == (0, 5)
 
 
 def test_owners() -> None:
@@ -40,7 +39,8 @@ def test_owners() -> None:
 
 def test_results() -> None:
     made, jobs = step((3, 2), (1, 0), (4, 4), (2, 0))
-    hidden, logits = np.arange(10.0)[:, None], made.wanted[:, None].astype(np.float64)
+    hidden = np.arange(10.0)[:, None]
+    logits = made.head_rows(hidden)
     got = [
         (job, share.rows, h[:, 0].tolist(), z[:, 0].tolist())
         for job, share, h, z in made.results(hidden, logits)
@@ -61,3 +61,19 @@ def test_a_job_that_is_not_wanted_breaks_the_step() -> None:
         made.check()
     assert broken.value.job is jobs[1]
     assert isinstance(broken.value.error, CallCancelled)
+
+
+def test_stored_rows_go_through_the_head_only() -> None:
+    made, jobs = step((3, 2), (1, 0))
+    stored, reader = np.array([[70.0], [71.0]]), Job(StopSignal())
+    shares = [made.shares[0], (reader, Share(None, stored=stored)), made.shares[1]]
+    mixed = Step(shares)
+    assert (shares[1][1].rows, shares[1][1].wanted_rows, shares[1][1].size) == (0, 2, 2)
+    assert len(mixed.segments) == 2
+    hidden = np.arange(4.0)[:, None]
+    head = mixed.head_rows(hidden)
+    assert head[:, 0].tolist() == [2.0, 70.0, 71.0, 3.0]
+    assert [mixed.owner_of_row(row) for row in range(4)] == [jobs[0]] * 3 + [jobs[1]]
+    assert [mixed.owner_of_head_row(row) for row in range(4)] == [jobs[0], reader, reader, jobs[1]]
+    got = [(job, h[:, 0].tolist(), z[:, 0].tolist()) for job, _, h, z in mixed.results(hidden, head)]
+    assert got == [(jobs[0], [0.0, 1.0, 2.0], [2.0]), (reader, [], [70.0, 71.0]), (jobs[1], [3.0], [3.0])]

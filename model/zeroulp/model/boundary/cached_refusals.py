@@ -78,12 +78,12 @@ def _stale_ticket(scene: Scene) -> Call:
 def _counter_overflow(scene: Scene) -> Call:
     session, ids = _prefilled(scene), np.array(scene.fixture.ids[:1])
     transaction = Transaction(session.cache, ids.size)
-    hidden = scene.model.forward(scene.plain, [text_segment(transaction, ids)])
+    transaction.keep_hidden(scene.model.forward(scene.plain, [text_segment(transaction, ids)]))
     work = work_of(scene.configuration, session.position, ids.size, prefill=False)
     session.total_work += Work(
         attention_score_values=COUNTER_LIMIT - session.total_work.attention_score_values
     )
-    return partial(session.commit, transaction, ids, hidden[-1], work)
+    return partial(session.commit, transaction, ids, work)
 
 
 CACHED_REFUSALS: Final[Mapping[str, Arrangement]] = MappingProxyType(

@@ -6,6 +6,7 @@ from types import TracebackType
 
 from zeroulp.model.cache.layer_cache import Ticket
 from zeroulp.model.cache.sequence_cache import SequenceCache
+from zeroulp.model.kernels.arrays import F64
 
 
 class Transaction:
@@ -23,6 +24,7 @@ class Transaction:
         self.count = count
         self.start = cache.length
         self._tickets: list[list[Ticket]] = [[] for _ in cache.layers]
+        self._hidden = self.start
         self._open = True
 
     @property
@@ -34,6 +36,16 @@ class Transaction:
     def add(self, ticket: Ticket) -> None:
         """Take a layer's prepared rows."""
         self._tickets[ticket.layer.index].append(ticket)
+
+    def keep_hidden(self, rows: F64) -> None:
+        """Keep the next rows ``[n, D]`` of H beside the layers' rows."""
+        self.cache.keep_hidden(self._hidden, rows)
+        self._hidden += len(rows)
+
+    @property
+    def is_complete(self) -> bool:
+        """Whether the rows of H are there for all rows."""
+        return self._hidden == self.start + self.count
 
     def discard(self, position: int) -> None:
         """Forget the rows that were prepared from ``position`` on: a step that failed is run again."""

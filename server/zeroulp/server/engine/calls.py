@@ -156,7 +156,7 @@ GenerationEvent = Started | Generated | Finished
 
 @dataclass(frozen=True, slots=True)
 class SessionState:
-    """Outcome of GetSession and CloseSession."""
+    """Outcome of the calls on a session as a whole: a fork's is the new session's."""
 
     session_id: str
     position: int

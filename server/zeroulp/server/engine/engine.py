@@ -14,7 +14,6 @@ from zeroulp.model.composition.language_model import LanguageModel
 from zeroulp.model.compute_team import ComputeTeam
 from zeroulp.model.context import NoGrad
 from zeroulp.model.errors import CallError, Draining, NonFinite, QueueFull
-from zeroulp.model.kernels.arrays import F64
 from zeroulp.model.text import Tokenizer
 from zeroulp.server.engine.hall import new_hall
 from zeroulp.server.engine.limits import Limits
@@ -25,6 +24,8 @@ Result = TypeVar("Result")
 
 _LOOK_SECONDS = 0.1
 """How long the compute thread sleeps at the most before it looks at deadlines again."""
+_QUIET_SECONDS = 1.0
+"""After so long without calls the books are checked, once, where the check delays nobody."""
 
 
 class Engine:
@@ -51,6 +52,8 @@ class Engine:
         """Something happened that the compute thread has not seen."""
         self._busy = False
         """The last step had rows, so the next one may have too."""
+        self._checked = False
+        """The books have been checked since the last call."""
         self._waiting: list[Job] = []
         self._running: deque[Job] = deque()
         self._thread = threading.Thread(target=self._run, name="compute", daemon=True)
@@ -125,16 +128,20 @@ class Engine:
 
     def _collect(self) -> bool:
         """Take in new jobs, wait while there is nothing to do; return False to end."""
+        idle = not self._waiting and not self._running
         with self._changed:
             if not self._busy and not self._news:
-                self._changed.wait_for(
-                    lambda: self._news, _LOOK_SECONDS if self._waiting or self._running else None
-                )
+                quiet = None if self._checked else _QUIET_SECONDS
+                self._changed.wait_for(lambda: self._news, quiet if idle else _LOOK_SECONDS)
+            undisturbed = idle and not self._news
             self._news = False
             if self._stopping:
                 return False
             arrived = list(self._inbox)
             self._inbox.clear()
+        if undisturbed:
+            self._hall.check_integrity()
+        self._checked = undisturbed
         for job in arrived:
             self._admit(job)
         return True
@@ -193,36 +200,38 @@ class Engine:
             share = self._guarded(job, partial(job.share, self._hall, fair))
             if share is not None:
                 shares.append((job, share))
-                room -= share.rows
+                room -= share.size
         self._running.rotate(-1)
         return Step(shares) if shares else None
 
     def _compute(self, step: Step) -> None:
         model, context = self._hall.model, self._hall.context
+        D, V = model.configuration.model_width, model.configuration.vocabulary_size
+        hidden, logits = np.empty((0, D)), np.empty((0, V))
         watched = context.observed_by(step.show) if step.observed else context
         try:
-            hidden = model.forward(watched.checked_by(step.check), step.segments)
+            if step.segments:
+                hidden = model.forward(watched.checked_by(step.check), step.segments)
         except NonFinite as error:
             self._blame(step, step.owner_of_row(error.row), error)
             return
         except StepBroken as broken:
             self._blame(step, broken.job, broken.error)
             return
-        logits: F64 = np.empty((0, model.configuration.vocabulary_size))
-        wanted = step.wanted
-        if wanted.size:
-            try:
-                logits = model.logits(context, hidden[wanted])
-            except NonFinite as error:
-                self._blame(step, step.owner_of_row(int(wanted[error.row])), error)
-                return
+        try:
+            wanted = step.head_rows(hidden)
+            if len(wanted):
+                logits = model.logits(context, wanted)
+        except NonFinite as error:
+            self._blame(step, step.owner_of_head_row(error.row), error)
+            return
         for job, share, rows, own_logits in step.results(hidden, logits):
             self._guarded(job, partial(job.take, self._hall, share, rows, own_logits))
 
     def _blame(self, step: Step, culprit: Job, error: CallError) -> None:
         """Fail one job; the others' rows of this step are computed again without it, to the same bits."""
         for job, share in step.shares:
-            if job is not culprit:
+            if job is not culprit and share.segment is not None:
                 share.segment.transaction.discard(share.segment.start)
         self._end(culprit, error)
 

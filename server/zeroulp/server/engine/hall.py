@@ -8,7 +8,7 @@ from zeroulp.model.cache.pool import BlockPool, block_bytes, blocks_for
 from zeroulp.model.composition.language_model import LanguageModel
 from zeroulp.model.context import NoGrad
 from zeroulp.model.errors import InvalidArgument, MessageTooLarge
-from zeroulp.model.kernels.arrays import F64
+from zeroulp.model.kernels.arrays import F64, I64
 from zeroulp.model.session import Session
 from zeroulp.model.text import Tokenizer
 from zeroulp.server.engine.limits import Limits
@@ -35,11 +35,25 @@ class Hall:
         """Return an empty session that nobody can find yet."""
         return Session(self.model.new_cache(self.pool))
 
+    def reuse(self, session: Session, ids: I64) -> int:
+        """Let a new session share what an open one begins with of ``ids``; return how many tokens.
+
+        The last token is always computed, since it is what a call's answer follows.
+        """
+        found = self.sessions.longest_prefix(ids[:-1].tolist())
+        if found is None:
+            return 0
+        session.reuse(*found)
+        return found[1]
+
+    def check_integrity(self) -> None:
+        """Raise ``RuntimeError`` unless sessions and blocks agree, which they do when no call runs."""
+        self.sessions.check_integrity()
+        self.pool.check_integrity([opened.session.cache.blocks for opened in self.sessions])
+
     def newest_logits(self, session: Session) -> F64:
         """Return the logits ``[V]`` after the session's newest token, from its stored hidden row."""
-        if session.last_hidden is None:
-            raise RuntimeError("the session has no tokens")
-        newest: F64 = self.model.logits(self.context, session.last_hidden[None])[0]  # [1, V] -> [V]
+        newest: F64 = self.model.logits(self.context, session.last_hidden)[0]  # [1, V] -> [V]
         return newest
 
     def check_entries(self, count: int) -> None:

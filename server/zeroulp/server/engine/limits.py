@@ -17,7 +17,7 @@ class Limits:
     max_message_bytes: int = 256 * 1024 * 1024
     """Room for about 650 full rows of logits of a 49,152-token vocabulary."""
     cache_bytes: int = 4 * 1024**3
-    """Bytes of key/value blocks; a part that no session has used takes no memory."""
+    """Bytes of cache blocks, keys, values and rows of H; a part that no session has used takes no memory."""
     max_top_entries: int = 100
     max_stop_strings: int = 16
     max_stop_bytes: int = 1024

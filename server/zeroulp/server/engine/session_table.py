@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 from zeroulp.model.errors import SessionBusy, SessionLimit, SessionUnknown
 from zeroulp.model.session import Session
+from zeroulp.server.engine.prefix_index import PrefixIndex
 
 if TYPE_CHECKING:
     from zeroulp.server.engine.generation import Generation
@@ -34,6 +35,7 @@ class SessionTable:
         self._limit = limit
         self._max_waiting = max_waiting
         self._open: dict[str, OpenSession] = {}
+        self._prefixes = PrefixIndex()
         self._places = 0
 
     def __len__(self) -> int:
@@ -59,7 +61,17 @@ class SessionTable:
         self._places -= 1
         opened = OpenSession(secrets.token_urlsafe(16), session)
         self._open[opened.id] = opened
+        self._prefixes.sync(opened)
         return opened
+
+    def changed(self, opened: OpenSession) -> None:
+        """Take note that a session has other tokens than before."""
+        self._prefixes.sync(opened)
+
+    def longest_prefix(self, ids: list[int]) -> tuple[Session, int] | None:
+        """Return the session that begins with the most of ``ids``, at least a block, and how many."""
+        found = self._prefixes.longest(ids)
+        return (found[0].session, found[1]) if found is not None else None
 
     def find(self, session_id: str) -> OpenSession:
         """Return the session; raises ``SessionUnknown``."""
@@ -84,4 +96,13 @@ class SessionTable:
     def close(self, opened: OpenSession) -> None:
         """Forget the session and give its blocks back."""
         del self._open[opened.id]
+        self._prefixes.remove(opened)
         opened.session.cache.release()
+
+    def check_integrity(self) -> None:
+        """Raise ``RuntimeError`` unless places, prefixes and every session are sound."""
+        if not 0 <= self._places <= self._places + len(self._open) <= self._limit:
+            raise RuntimeError(f"{len(self._open)} open and {self._places} held places of {self._limit}")
+        for opened in self:
+            opened.session.check_integrity()
+        self._prefixes.check_integrity(self._open.values())

@@ -8,7 +8,7 @@ import numpy as np
 
 from zeroulp.model.composition.text_segment import TextSegment
 from zeroulp.model.errors import CallError
-from zeroulp.model.kernels.arrays import F64, I64
+from zeroulp.model.kernels.arrays import F64
 from zeroulp.server.jobs.job import Job, Share
 
 
@@ -51,13 +51,12 @@ class Step:
     @property
     def segments(self) -> list[TextSegment]:
         """Every share's segment."""
-        return [share.segment for _, share in self.shares]
+        return [share.segment for _, share in self.shares if share.segment is not None]
 
-    @property
-    def wanted(self) -> I64:
-        """The step's rows that need logits, ascending."""
+    def head_rows(self, hidden: F64) -> F64:
+        """Return the rows of H ``[wanted, D]`` that need logits, share by share."""
         rows = [
-            np.arange(start + share.first_wanted, start + share.rows, dtype=np.int64)
+            hidden[start + share.first_wanted : start + share.rows] if share.stored is None else share.stored
             for start, (_, share) in zip(self._starts, self.shares, strict=False)
         ]
         return np.concatenate(rows)
@@ -65,6 +64,11 @@ class Step:
     def owner_of_row(self, row: int) -> Job:
         """Return the job that a row of the step belongs to."""
         return next(job for (job, _), end in zip(self.shares, self._starts[1:], strict=True) if row < end)
+
+    def owner_of_head_row(self, row: int) -> Job:
+        """Return the job that a row of `head_rows` belongs to."""
+        ends = np.cumsum([share.wanted_rows for _, share in self.shares])
+        return next(job for (job, _), end in zip(self.shares, ends, strict=True) if row < end)
 
     def results(self, hidden: F64, logits: F64) -> Iterator[tuple[Job, Share, F64, F64]]:
         """Yield each job with its rows of H ``[rows, D]`` and of the wanted logits ``[wanted, V]``."""

@@ -20,21 +20,30 @@ from zeroulp.server.jobs.job import Share
 
 
 class Append:
-    """An open transaction over the tokens ``ids`` of one session."""
+    """An open transaction over the tokens ``ids`` of one session.
 
-    def __init__(self, hall: Hall, session: Session, ids: I64, wanted: Wanted) -> None:
+    ``reused`` tokens of the call lie in the session already, shared with another: they cost no forward, and
+    their logits, where wanted, come from their stored rows of H.
+    """
+
+    def __init__(self, hall: Hall, session: Session, ids: I64, wanted: Wanted, *, reused: int = 0) -> None:
         self._hall = hall
         self._session = session
         self._ids = ids
         self._wanted = wanted
+        self._opens = session.position == reused
+        self._reused = reused
+        self._read_again = 0 if wanted.scope is Scope.ALL else reused
         self._done = 0
         self._kept: list[F64] = []
-        self._last_hidden: F64 | None = None
         self._transaction = Transaction(session.cache, ids.size)
         self.first_position = session.position
 
     def share(self, room: int) -> Share:
         """Return the next rows, ``room`` at the most."""
+        if self._read_again < self._reused:
+            count = min(room, self._reused - self._read_again)
+            return Share(None, stored=self._session.cache.hidden(self._read_again, count))
         chunk = self._ids[self._done : self._done + room]
         return Share(
             text_segment(self._transaction, chunk),
@@ -50,8 +59,10 @@ class Append:
 
     def take(self, hidden: F64, logits: F64) -> bool:
         """Keep a share's results; tell whether all tokens are computed."""
+        if self._read_again < self._reused:
+            self._read_again += len(logits)
         self._done += len(hidden)
-        self._last_hidden = hidden[-1].copy()
+        self._transaction.keep_hidden(hidden)
         if len(logits):
             self._kept.append(logits)
         return self._done == self._ids.size
@@ -59,13 +70,11 @@ class Append:
     def commit(self, stop: StopSignal) -> Work:
         """Publish rows, tokens and counters, unless the call is not wanted any more. Returns the work."""
         session = self._session
-        if self._last_hidden is None:
-            raise RuntimeError("nothing was computed")
         configuration = self._hall.model.configuration
-        work = work_of(configuration, session.position, self._ids.size, prefill=session.position == 0)
+        work = work_of(configuration, session.position, self._ids.size, prefill=self._opens)
         stop.check()  # the last look: after this line the call has happened
-        session.commit(self._transaction, self._ids, self._last_hidden, work)
-        return work
+        session.commit(self._transaction, self._ids, work)
+        return work + Work(reused_tokens=self._reused)
 
     def rollback(self) -> None:
         """Give the room back, unless it was committed."""

@@ -39,6 +39,7 @@ class DecodeJob(Job):
         rows, top = append.outcome()
         work = append.commit(self.stop)
         opened.generation = None
+        hall.sessions.changed(opened)
         session = opened.session
         self.answer(Appended(opened.id, session.position, self._ids, rows, top, work, session.total_work))
 

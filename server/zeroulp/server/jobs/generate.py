@@ -88,11 +88,12 @@ class GenerateJob(Job):
             hall.sessions.take_place()
             self._holds_place = True
         session.cache.check_parameters()
-        session.cache.reserve(ids.size + (call.max_new_tokens or 0))
         generation = Generation(call, session.position + ids.size)
         self._state = _State(session, generation, utterance)
+        reused = hall.reuse(session, ids) if self.opened is None else 0
+        session.cache.reserve(ids.size - reused + (call.max_new_tokens or 0))
         if ids.size:
-            self._append = Append(hall, session, ids, Wanted(Scope.LAST))
+            self._append = Append(hall, session, ids[reused:], Wanted(Scope.LAST), reused=reused)
         else:
             self._input_committed(hall)
 
@@ -165,16 +166,14 @@ class GenerateJob(Job):
         append = self._append
         if append is None or not append.take(hidden, logits):
             return
-        drawn_from = self._session.last_hidden
         self._work += append.commit(self.stop)
         self._append = None
+        if self.opened is not None:
+            hall.sessions.changed(self.opened)
         if append.first_position < self._generation.start:
             self._row = self._session.position, append.logit_rows()[-1]
             self._input_committed(hall)
             return
-        if drawn_from is None:
-            raise RuntimeError("a token was drawn from nothing")
-        self._generation.drawn_from.append(drawn_from)
         self._tell(hall)
         self._row = self._session.position, append.logit_rows()[-1]
 
@@ -203,7 +202,7 @@ class GenerateJob(Job):
 
     def _tell(self, hall: Hall) -> None:
         """Tell committed tokens while the reader takes them, and the end when it is reached."""
-        committed = len(self._generation.drawn_from)
+        committed = self._session.position - self._generation.start
         while not self.channel.full:
             reason = self._finished(hall)
             if reason is not None:
@@ -226,7 +225,7 @@ class GenerateJob(Job):
         if self._row is not None and self._row[0] == position:
             z = self._row[1]
         else:
-            z = hall.model.logits(hall.context, generation.drawn_from[index][None])[0]
+            z = hall.model.logits(hall.context, self._session.cache.hidden(position - 1, 1))[0]
         table = log_probabilities(hall.context, z[None])
         return replace(
             event,
@@ -282,5 +281,7 @@ class GenerateJob(Job):
         if self._state is None:
             return
         self._session.cache.trim()
+        if self.opened is None:
+            self._session.cache.release()
         if self._generation.call.close_session and self.opened is not None:
             hall.sessions.close(self.opened)

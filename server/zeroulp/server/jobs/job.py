@@ -19,22 +19,31 @@ from zeroulp.server.engine.stop_signal import StopSignal
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Share:
-    """A job's part of a step: new rows, and which of them (from ``first_wanted`` on) need logits."""
+    """A job's part of a step: new rows, of which those from ``first_wanted`` on need logits.
 
-    segment: TextSegment
-    first_wanted: int
+    Or, without a segment, ``stored`` rows of H ``[n, D]`` that need logits only.
+    """
+
+    segment: TextSegment | None
+    first_wanted: int = 0
+    stored: F64 | None = None
     observer: Observer | None = None
     """Is shown this share's rows of every stage before the logits."""
 
     @property
     def rows(self) -> int:
-        """Rows in the step."""
-        return self.segment.rows
+        """Rows that go through the blocks."""
+        return self.segment.rows if self.segment is not None else 0
 
     @property
     def wanted_rows(self) -> int:
         """Rows that need logits."""
-        return self.rows - self.first_wanted
+        return len(self.stored) if self.stored is not None else self.rows - self.first_wanted
+
+    @property
+    def size(self) -> int:
+        """Rows that count against a step's limit."""
+        return self.rows or self.wanted_rows
 
 
 class Job:

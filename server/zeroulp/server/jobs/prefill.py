@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from zeroulp.model.kernels.arrays import F64
+from zeroulp.model.session import Session
 from zeroulp.server.engine.calls import Appended, Wanted
 from zeroulp.server.engine.hall import Hall
 from zeroulp.server.engine.stop_signal import StopSignal
@@ -18,6 +19,7 @@ class PrefillJob(Job):
         self._ids = ids
         self._wanted = wanted
         self._append: Append | None = None
+        self._session: Session | None = None
         self._holds_place = False
 
     def start(self, hall: Hall) -> None:
@@ -28,7 +30,8 @@ class PrefillJob(Job):
         hall.sessions.take_place()
         self._holds_place = True
         self._session = hall.new_session()
-        self._append = Append(hall, self._session, ids, self._wanted)
+        reused = hall.reuse(self._session, ids)
+        self._append = Append(hall, self._session, ids[reused:], self._wanted, reused=reused)
 
     def share(self, hall: Hall, room: int) -> Share | None:
         """Return the next chunk of the prompt."""
@@ -36,17 +39,15 @@ class PrefillJob(Job):
 
     def take(self, hall: Hall, share: Share, hidden: F64, logits: F64) -> None:
         """Commit after the last chunk."""
-        append = self._append
-        if append is None or not append.take(hidden, logits):
+        append, session = self._append, self._session
+        if append is None or session is None or not append.take(hidden, logits):
             return
         rows, top = append.outcome()
         work = append.commit(self.stop)
         self._append = None
-        opened = hall.sessions.open(self._session)
+        opened = hall.sessions.open(session)
         self._holds_place = False
-        self.answer(
-            Appended(opened.id, self._session.position, self._ids, rows, top, work, self._session.total_work)
-        )
+        self.answer(Appended(opened.id, session.position, self._ids, rows, top, work, session.total_work))
 
     def release(self, hall: Hall) -> None:
         """Give back place and room of a prompt that was not committed."""
@@ -54,3 +55,5 @@ class PrefillJob(Job):
             self._append.rollback()
         if self._holds_place:
             hall.sessions.give_place()
+            if self._session is not None:
+                self._session.cache.release()

@@ -60,7 +60,7 @@ class ScoreJob(Job):
     def take(self, hall: Hall, share: Share, hidden: F64, logits: F64) -> None:
         """Read the chunk's log-probabilities; answer after the last sequence."""
         sequence = self._sequences[len(self._scores)]
-        first = share.segment.start
+        first = self._reading.rows
         newest = first + len(logits) == len(sequence.ids)
         self._reading.read(log_probabilities(hall.context, logits), sequence, first, self._wanted, newest)
         if not newest or self._room is None:
@@ -108,12 +108,14 @@ class _Reading:
         self._top: list[TopAt] = []
         self._rows: list[F64] = []
         self._first_row = 0
+        self.rows = 0
 
     def read(
         self, table: LogProbabilities, sequence: ScoreSequence, first: int, wanted: Wanted, newest: bool
     ) -> None:
         """Read rows that follow the positions ``first ...``."""
         rows = len(table.z)
+        self.rows += rows
         for row in range(min(rows, len(sequence.targets) - first)):
             target = sequence.targets[first + row]
             greedy = int(table.best[row]) == target

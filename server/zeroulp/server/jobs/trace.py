@@ -82,7 +82,7 @@ class TraceJob(Job):
         if not self._seen:
             return Share(segment, chunk.size)
         tracer.first = start
-        return Share(segment, self._first_wanted(start, chunk.size), tracer)
+        return Share(segment, self._first_wanted(start, chunk.size), observer=tracer)
 
     def _first_wanted(self, start: int, count: int) -> int:
         """Return the first of ``count`` rows whose logits are kept; all before it need none."""
@@ -96,7 +96,7 @@ class TraceJob(Job):
             raise RuntimeError("the pass is over")
         plan, tracer = self._started.plan, self._started.tracer
         if len(logits):
-            tracer.first = share.segment.start + share.first_wanted
+            tracer.first = self._room.next_position - share.wanted_rows
             tracer(None, "logits", logits)
         rows = self._room.next_position - plan.first
         if rows == plan.ids.size:

@@ -155,6 +155,20 @@ def session(state: SessionState) -> pb.GetSessionResponse:
     )
 
 
+def forked(state: SessionState) -> pb.ForkSessionResponse:
+    """Return ForkSession's answer."""
+    return pb.ForkSessionResponse(
+        session_id=state.session_id, position=state.position, total_work=work(state.total_work)
+    )
+
+
+def truncated(state: SessionState) -> pb.TruncateSessionResponse:
+    """Return TruncateSession's answer."""
+    return pb.TruncateSessionResponse(
+        position=state.position, total_work=work(state.total_work), cache_bytes=state.cache_bytes
+    )
+
+
 def closed(state: SessionState) -> pb.CloseSessionResponse:
     """Return CloseSession's answer."""
     return pb.CloseSessionResponse(position=state.position, total_work=work(state.total_work))

@@ -20,7 +20,12 @@ from zeroulp.server.jobs.generate import GenerateJob
 from zeroulp.server.jobs.job import Job
 from zeroulp.server.jobs.prefill import PrefillJob
 from zeroulp.server.jobs.score import ScoreJob
-from zeroulp.server.jobs.session_calls import CloseSessionJob, GetSessionJob
+from zeroulp.server.jobs.session_calls import (
+    CloseSessionJob,
+    ForkSessionJob,
+    GetSessionJob,
+    TruncateSessionJob,
+)
 from zeroulp.server.jobs.trace import TraceJob
 from zeroulp.server.wire import answers, requests
 from zeroulp.server.wire.call_record import current_record
@@ -122,6 +127,23 @@ class DecoderService(pb_grpc.DecoderServiceServicer):
         """Tell a session's state."""
         _note(request.session_id, None, None)
         return answers.session(self._run(GetSessionJob(_stop(context), request.session_id), context))
+
+    def ForkSession(
+        self, request: pb.ForkSessionRequest, context: grpc.ServicerContext
+    ) -> pb.ForkSessionResponse:
+        """Open a copy of a session."""
+        _note(request.session_id, None, None)
+        state = self._run(ForkSessionJob(_stop(context), request.session_id), context)
+        current_record.get().fork = state.session_id
+        return answers.forked(state)
+
+    def TruncateSession(
+        self, request: pb.TruncateSessionRequest, context: grpc.ServicerContext
+    ) -> pb.TruncateSessionResponse:
+        """Roll a session back."""
+        _note(request.session_id, None, None)
+        job = TruncateSessionJob(_stop(context), request.session_id, request.position)
+        return answers.truncated(self._run(job, context))
 
     def CloseSession(
         self, request: pb.CloseSessionRequest, context: grpc.ServicerContext
