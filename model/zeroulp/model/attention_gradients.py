@@ -80,4 +80,5 @@ def _by_head(x: F64, heads: int, group: int, padded: int) -> F64:
 def _by_row(x: F64, group: int, width: int) -> F64:
     """Return x ``[heads, n * group, padded]`` as ``[n, heads * group * width]``."""
     split = x.reshape(len(x), -1, group, x.shape[2])[..., :width]  # [heads, n, group, width]
-    return split.transpose(1, 0, 2, 3).reshape(split.shape[1], -1)
+    # contiguous, for a view of one head's rows would keep their padding between them
+    return np.ascontiguousarray(split.transpose(1, 0, 2, 3)).reshape(split.shape[1], -1)

@@ -1,9 +1,9 @@
 """What goes back through each operation, on arrays: gradients of inputs and weights from those of outputs.
 
-Arrays are f64, contiguous, rows ``[rows, features]``. Every sum starts at +0.0 and ascends; each function
-states its expression, so that its bits are defined as the forward's are. ``control`` are a team's words:
-threads change no bit. Knows no graph: which gradients are wanted, and in which order several of one tensor
-are added, is the caller's. A residual passes its gradient on to both of its inputs.
+Arrays are f64, rows ``[rows, features]``; one with gaps raises ``ValueError``. Every sum starts at +0.0 and
+ascends; each function states its expression, so that its bits are defined as the forward's are. ``control``
+are a team's words: threads change no bit. Knows no graph: which gradients are wanted, and in which order
+several of one tensor are added, is the caller's. A residual passes its gradient on to both of its inputs.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from zeroulp.model.kernels import shared
 from zeroulp.model.kernels.arrays import F64, I64
 from zeroulp.model.kernels.backward import parts
-from zeroulp.model.kernels.backward.jobs import run
+from zeroulp.model.kernels.backward.jobs import require_contiguous, run
 from zeroulp.model.kernels.vectors import LANES
 from zeroulp.model.packing import PackedMatrix, aligned_zeros
 
@@ -51,6 +51,7 @@ def linear_weight(control: I64, x: F64, dy: F64) -> F64:
 
 def _product(control: I64, x: F64, panels: F64, width: int) -> F64:
     """Return x ``[rows, depth]`` times panels of ``width`` outputs, by the kernel of every product."""
+    require_contiguous(x)
     packed, y = np.empty_like(x), np.empty((len(x), width))
     shared.pack_rows(control, x, packed)
     shared.linear(control, x, packed, [(panels, width)], [y])
@@ -92,6 +93,7 @@ def rotate(control: I64, dy: F64, cosines: F64, sines: F64) -> F64:
 
     ``(l*cos - r*(-sin), l*(-sin) + r*cos)``: the forward with the sines negated. A zero is +0.0.
     """
+    require_contiguous(dy, cosines, sines)
     dx = np.empty_like(dy)
     shared.rotate(control, dy, cosines, -sines, dx)
     return dx
@@ -109,6 +111,7 @@ def swiglu(control: I64, gate: F64, up: F64, dy: F64) -> tuple[F64, F64]:
 
 def dropout(control: I64, dy: F64, mask: F64) -> F64:
     """Return ``dy * mask``, +0.0 where the mask is zero: the mask holds 0 and ``1 / (1 - rate)``."""
+    require_contiguous(dy, mask)
     dx = np.empty_like(dy)
     shared.multiply(control, dy, mask, dx)
     return dx
@@ -139,4 +142,5 @@ def mean_nll(control: I64, z: F64, targets: I64, valid: NDArray[np.bool_], dloss
 
 def add_into(control: I64, total: F64, more: F64) -> None:
     """Add ``more`` to ``total``, entry by entry, in place."""
+    require_contiguous(total, more)
     shared.add(control, total, more, total)

@@ -54,6 +54,7 @@ class Case:
         ranges = self.first, self.last
         results = attention(control, self.q, self.k, self.v, self.width, *ranges, self.scale, self.dmixed)
         assert [x.shape for x in results] == [x.shape for x in (self.q, self.k, self.v)]
+        assert all(x.flags.c_contiguous for x in results)
         return [x.tobytes() for x in results]
 
     def naively(self) -> list[bytes]:

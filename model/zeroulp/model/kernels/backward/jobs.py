@@ -34,7 +34,13 @@ def run(control: I64, part: Part, work: int, most: int, *words: Word) -> None:
 
 def _word(word: Word) -> int:
     if isinstance(word, np.ndarray):
-        if not word.flags.c_contiguous:
-            raise ValueError(f"a kernel's array must be contiguous; this one has strides {word.strides}")
+        require_contiguous(word)
         return word.ctypes.data
     return int(np.float64(word).view(np.int64)) if isinstance(word, float) else int(word)
+
+
+def require_contiguous(*arrays: F64 | I64 | Panels) -> None:
+    """Raise ``ValueError`` for an array with gaps: a kernel that has its address alone would read them."""
+    for array in arrays:
+        if not array.flags.c_contiguous:
+            raise ValueError(f"a kernel's array must be contiguous; this one has strides {array.strides}")
