@@ -64,8 +64,10 @@ class SequenceCache:
 
     def reserve(self, count: int) -> None:
         """Own blocks for ``count`` rows past the length; raises ``CacheBudget`` and takes none."""
-        blocks = self.pool.allocate(self.missing_blocks(count))
-        self.table = np.append(self.table, np.array(blocks, np.int64))
+        missing = self.missing_blocks(count)
+        if missing:
+            blocks = self.pool.allocate(missing)
+            self.table = np.append(self.table, np.array(blocks, np.int64))
 
     def publish(self, count: int) -> None:
         """Make ``count`` prepared rows visible in all layers."""
