@@ -41,6 +41,7 @@ ALLOWED = {
     ("model/formats/gguf_tensor.py", "math.prod"): "integers: the size of a shape",
     ("server/engine/step.py", "np.cumsum"): "integers: rows of shares",
     ("server/jobs/score.py", "sum"): "integers: tokens",
+    ("server/jobs/scoring.py", "sum"): "integers: tokens of documents, work counters",
     ("server/jobs/generate.py", "sum"): "integers: bytes of stop strings",
     ("server/wire/service.py", "sum"): "integers: tokens",
     ("server/wire/answers.py", "sum"): "integers: work counters",
