@@ -18,9 +18,12 @@ class ScoreSequence:
 
     tokens: Tokens
     targets: Sequence[int] | None = None
-    """What each position should predict, one per input token; None: the next input token."""
+    """What each position should predict, one per input token; None: the document's next token."""
     target_mask: Sequence[bool] = ()
     """One per target; false leaves it out of the sum and the mean; empty means all true."""
+    document_lengths: Sequence[int] = ()
+    """Tokens of each document, where several are packed into the sequence; empty: it is one document.
+    None sees another, and each gets the numbers that it gets alone."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,7 +69,9 @@ def score_sequence_message_of(sequence: ScoreSequence | Tokens) -> decoder_pb2.S
     """Return the message; raises ValueError for what one cannot hold."""
     if not isinstance(sequence, ScoreSequence):
         sequence = ScoreSequence(sequence)
-    message = decoder_pb2.ScoreSequence(target_mask=sequence.target_mask)
+    message = decoder_pb2.ScoreSequence(
+        target_mask=sequence.target_mask, document_lengths=sequence.document_lengths
+    )
     put_tokens(message, sequence.tokens)
     if sequence.targets is not None:
         message.targets.SetInParent()

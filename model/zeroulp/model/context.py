@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, ClassVar, Protocol, TypeVar
 
 from zeroulp.model.compute_team import ComputeTeam
 from zeroulp.model.errors import TrackedInput
 from zeroulp.model.kernels.arrays import F64
+from zeroulp.model.tensors.node import Node
 from zeroulp.model.tensors.record import Derivative
 from zeroulp.model.tensors.tensor import Tensor
 from zeroulp.model.workspace import Workspace
@@ -27,6 +28,13 @@ class Observer(Protocol):
         """See one stage; ``layer`` is None outside the blocks."""
 
 
+class Memory(Protocol):
+    """Where the arrays of a forward come from."""
+
+    def rows(self, rows: int, features: int) -> F64:
+        """Return an uninitialised array ``[rows, features]``."""
+
+
 class Execution(Protocol[Rows]):
     """What operations and blocks need of a context; the composition is written once against this."""
 
@@ -41,17 +49,15 @@ class Execution(Protocol[Rows]):
         """Return rows in memory of their own as a tensor."""
 
     @property
+    def workspace(self) -> Memory:
+        """Where results are computed, and what only the present operation needs."""
+
+    @property
     def records(self) -> bool:
         """Whether results keep a graph."""
 
     def own(self, rows: Rows) -> Rows:
         """Return rows in memory of their own, that no later operation uses again."""
-
-    def room(self, rows: int, features: int) -> F64:
-        """Return an uninitialised array ``[rows, features]`` for a result."""
-
-    def scratch(self, rows: int, features: int) -> F64:
-        """Return an uninitialised array that only the present operation needs."""
 
     def values(self, rows: Rows) -> F64:
         """Return the bare values."""
@@ -59,10 +65,17 @@ class Execution(Protocol[Rows]):
     def result(self, values: F64, derivative: Derivative, *arguments: Any) -> Rows:
         """Return an operation's values, with what its gradient needs where that is recorded."""
 
+    def results(
+        self, values: list[F64], derivative: Derivative, x: Rows, weights: Sequence[Node]
+    ) -> list[Rows]:
+        """Return the values of one operation of x with each of the weights, in their order."""
+
     def dropout(self, rows: Rows) -> Rows:
         """Return the rows with some of them dropped, where the context says so."""
 
-    def through(self, step: Callable[[Execution[Rows], Rows], Rows], x: Rows, *learned: Any) -> Rows:
+    def through(
+        self, step: Callable[[Execution[Rows], Rows], Rows], x: Rows, learned: Sequence[Node]
+    ) -> Rows:
         """Return ``step(context, x)`` for one block, whose parameters are ``learned``."""
 
     def check(self) -> None:
@@ -70,6 +83,9 @@ class Execution(Protocol[Rows]):
 
     def observe(self, layer: int | None, stage: str, rows: Rows) -> None:
         """Show a stage to the observer, if there is one."""
+
+    def again(self) -> Execution[Rows]:
+        """Return a context that does once more what this one does next."""
 
     def observed_by(self, observer: Observer) -> Execution[Rows]:
         """Return the same context with ``observer`` watching."""
@@ -89,6 +105,10 @@ class NoGrad:
     """Called between layers; raises to break the forward off, with nothing published."""
     workspace: Workspace = field(default_factory=Workspace, compare=False)
     records: ClassVar[bool] = False
+
+    def again(self) -> NoGrad:
+        """Return itself: nothing is drawn."""
+        return self
 
     def observed_by(self, observer: Observer) -> NoGrad:
         """Return the same context with ``observer`` watching."""
@@ -115,14 +135,6 @@ class NoGrad:
         """Return a copy: the workspace is used again."""
         return rows.copy()
 
-    def room(self, rows: int, features: int) -> F64:
-        """Return an uninitialised array ``[rows, features]`` of the workspace."""
-        return self.workspace.rows(rows, features)
-
-    def scratch(self, rows: int, features: int) -> F64:
-        """Return an uninitialised array of the workspace."""
-        return self.workspace.rows(rows, features)
-
     def values(self, rows: F64) -> F64:
         """Return the rows themselves."""
         return rows
@@ -131,11 +143,17 @@ class NoGrad:
         """Return the values: nothing is kept of how they came about."""
         return values
 
+    def results(
+        self, values: list[F64], derivative: Derivative, x: F64, weights: Sequence[Node]
+    ) -> list[F64]:
+        """Return the values."""
+        return values
+
     def dropout(self, rows: F64) -> F64:
         """Return the rows: dropping is for training."""
         return rows
 
-    def through(self, step: Callable[[Execution[F64], F64], F64], x: F64, *learned: Any) -> F64:
+    def through(self, step: Callable[[Execution[F64], F64], F64], x: F64, learned: Sequence[Node]) -> F64:
         """Return ``step(self, x)``, in the workspace's other half."""
         self.workspace.turn()
         return step(self, x)

@@ -17,6 +17,7 @@ from zeroulp.model.context import Execution, Rows
 from zeroulp.model.errors import MalformedLayout, TokenOutOfRange
 from zeroulp.model.kernels import shared
 from zeroulp.model.kernels.arrays import F64, I64
+from zeroulp.model.kernels.lookup import first_outside
 from zeroulp.model.kernels.softmax import ascending_sum
 from zeroulp.model.tensors.node import Node
 from zeroulp.model.tensors.tensor import Tensor
@@ -26,7 +27,7 @@ def embedding(context: Execution[Rows], table: Node, ids: I64 | Sequence[int]) -
     """Return the rows ``[n, D]`` of a table ``[V, D]`` that ids ``[n]`` name; raises ``TokenOutOfRange``."""
     index = np.asarray(ids, np.int64)
     V = table.shape[0]
-    if index.size and not 0 <= index.min() <= index.max() < V:
+    if first_outside(index, V) < index.size:
         raise TokenOutOfRange(
             f"ids from {index.min()} to {index.max()} were given; the table has 0 to {V - 1}"
         )
@@ -35,13 +36,10 @@ def embedding(context: Execution[Rows], table: Node, ids: I64 | Sequence[int]) -
 
 def linear(context: Execution[Rows], x: Rows, *weights: Node) -> list[Rows]:
     """Return ``x [rows, in] * weight [in, out]`` for each of up to three weights."""
-    results = [context.room(x.shape[0], weight.shape[1]) for weight in weights]
+    results = [context.workspace.rows(x.shape[0], weight.shape[1]) for weight in weights]
     values = context.values(x)
-    _products(context, values, context.scratch(*values.shape), weights, results)
-    return [
-        context.result(y, derivatives.of_linear, x, weight)
-        for y, weight in zip(results, weights, strict=True)
-    ]
+    _products(context, values, context.workspace.rows(*values.shape), weights, results)
+    return context.results(results, derivatives.of_linear, x, weights)
 
 
 def tied_logits(context: Execution[Rows], hidden: Rows, table: Node) -> Rows:
@@ -64,7 +62,7 @@ def _products(
 def rms_norm(context: Execution[Rows], x: Rows, gain: Node, epsilon: float) -> Rows:
     """Return each row normalised and scaled by the gain ``[D]``."""
     values = context.values(x)
-    y = context.room(*values.shape)
+    y = context.workspace.rows(*values.shape)
     shared.rms_norm(context.team.control, values, gain.vector, epsilon, y)
     return context.result(y, derivatives.of_rms_norm, x, gain, epsilon)
 
@@ -72,7 +70,7 @@ def rms_norm(context: Execution[Rows], x: Rows, gain: Node, epsilon: float) -> R
 def rotate(context: Execution[Rows], x: Rows, cosines: F64, sines: F64) -> Rows:
     """Return each head of each row turned by its position's angles ``[rows, pairs]``."""
     values = context.values(x)
-    y = context.room(*values.shape)
+    y = context.workspace.rows(*values.shape)
     shared.rotate(context.team.control, values, cosines, sines, y)
     return context.result(y, derivatives.of_rotate, x, cosines, sines)
 
@@ -80,7 +78,7 @@ def rotate(context: Execution[Rows], x: Rows, cosines: F64, sines: F64) -> Rows:
 def swiglu(context: Execution[Rows], gate: Rows, up: Rows) -> Rows:
     """Return ``silu(gate) * up``."""
     g, u = context.values(gate), context.values(up)
-    y = context.room(*g.shape)
+    y = context.workspace.rows(*g.shape)
     shared.swiglu(context.team.control, g, u, y)
     return context.result(y, derivatives.of_swiglu, gate, up)
 
@@ -88,7 +86,7 @@ def swiglu(context: Execution[Rows], gate: Rows, up: Rows) -> Rows:
 def residual(context: Execution[Rows], x: Rows, branch: Rows) -> Rows:
     """Return ``x + branch``."""
     values = context.values(x)
-    y = context.room(*values.shape)
+    y = context.workspace.rows(*values.shape)
     shared.add(context.team.control, values, context.values(branch), y)
     return context.result(y, derivatives.of_residual, x, branch)
 
@@ -96,7 +94,7 @@ def residual(context: Execution[Rows], x: Rows, branch: Rows) -> Rows:
 def masked(context: Execution[Rows], x: Rows, mask: F64) -> Rows:
     """Return ``x * mask`` for factors of x's shape; a dropped value is +0.0."""
     values = context.values(x)
-    y = context.room(*values.shape)
+    y = context.workspace.rows(*values.shape)
     shared.multiply(context.team.control, values, mask, y)
     return context.result(y, derivatives.of_masked, x, mask)
 
@@ -104,7 +102,7 @@ def masked(context: Execution[Rows], x: Rows, mask: F64) -> Rows:
 def softmax(context: Execution[Rows], x: Rows) -> Rows:
     """Return the softmax of each row."""
     values = context.values(x)
-    y = context.room(*values.shape)
+    y = context.workspace.rows(*values.shape)
     shared.softmax(context.team.control, values, y)
     return context.result(y, derivatives.of_softmax, x, y)
 

@@ -19,6 +19,14 @@ from zeroulp.model.tensors.record import Derivative, Record
 from zeroulp.model.tensors.tensor import Tensor
 
 
+class Fresh:
+    """Memory of its own for every array: the graph keeps results."""
+
+    def rows(self, rows: int, features: int) -> F64:
+        """Return an uninitialised array ``[rows, features]``."""
+        return np.empty((rows, features))
+
+
 @dataclass(frozen=True, slots=True)
 class Recording:
     """Execution by the threads of ``team`` that keeps a graph; values have the bits of execution without one.
@@ -32,11 +40,16 @@ class Recording:
     recompute: bool = False
     masks: Masks = field(default_factory=Masks, compare=False)
     records: ClassVar[bool] = True
+    workspace: ClassVar[Fresh] = Fresh()
 
     @classmethod
     def with_dropout(cls, team: ComputeTeam, dropout: Dropout, *, recompute: bool = False) -> Recording:
         """Return a context that drops; ``masks`` tells afterwards what it dropped."""
         return cls(team, recompute=recompute, masks=Masks(dropout))
+
+    def again(self) -> Recording:
+        """Return a context that draws the same masks as this one does next."""
+        return replace(self, masks=self.masks.branch())
 
     def observed_by(self, observer: Observer) -> Recording:
         """Return the same context with ``observer`` watching."""
@@ -62,14 +75,6 @@ class Recording:
         """Return the rows: every result has memory of its own."""
         return rows
 
-    def room(self, rows: int, features: int) -> F64:
-        """Return an array of its own: the graph keeps it."""
-        return np.empty((rows, features))
-
-    def scratch(self, rows: int, features: int) -> F64:
-        """Return an array of its own."""
-        return np.empty((rows, features))
-
     def values(self, rows: Tensor) -> F64:
         """Return the tensor's values."""
         return rows.raw
@@ -80,21 +85,26 @@ class Recording:
             return Tensor.of(values, Record(self.team, derivative, arguments))
         return Tensor.of(values)
 
+    def results(
+        self, values: list[F64], derivative: Derivative, x: Tensor, weights: Sequence[Node]
+    ) -> list[Tensor]:
+        """Return the values as tensors, each recorded as `result` does."""
+        return [self.result(y, derivative, x, weight) for y, weight in zip(values, weights, strict=True)]
+
     def dropout(self, rows: Tensor) -> Tensor:
         """Return the rows times the next mask, if this context drops."""
         mask = self.masks.next(rows.shape)
         return rows if mask is None else operations.masked(self, rows, mask)
 
     def through(
-        self, step: Callable[[Execution[Tensor], Tensor], Tensor], x: Tensor, *learned: Any
+        self, step: Callable[[Execution[Tensor], Tensor], Tensor], x: Tensor, learned: Sequence[Node]
     ) -> Tensor:
         """Return ``step(self, x)``; with ``recompute`` recorded as one operation of x and ``learned``."""
         if not self.recompute:
             return step(self, x)
-        masks = self.masks.branch()
+        again = replace(self.again(), observer=None)
         # What the step records goes away with its result: only the values are kept.
-        values = step(replace(self, masks=self.masks), x.detach(learns=True)).raw
-        again = replace(self, observer=None, masks=masks)
+        values = step(self, x.detach(learns=True)).raw
         return self.result(values, _Again(again, step), x, *learned)
 
 
@@ -107,5 +117,4 @@ class _Again:
 
     def __call__(self, team: ComputeTeam, dy: F64, x: Tensor, *learned: Node) -> Sequence[F64]:
         leaf = x.detach(learns=True)
-        again = replace(self.context, masks=self.context.masks.branch())
-        return gradients_of(self.step(again, leaf), dy, [leaf, *learned])
+        return gradients_of(self.step(self.context.again(), leaf), dy, [leaf, *learned])

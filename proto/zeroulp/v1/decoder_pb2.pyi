@@ -810,18 +810,26 @@ class ScoreSequence(_message.Message):
     TEXT_FIELD_NUMBER: _builtins.int
     TARGETS_FIELD_NUMBER: _builtins.int
     TARGET_MASK_FIELD_NUMBER: _builtins.int
+    DOCUMENT_LENGTHS_FIELD_NUMBER: _builtins.int
     text: _builtins.str
     @_builtins.property
     def token_ids(self) -> Global___TokenIds: ...
     @_builtins.property
     def targets(self) -> Global___TokenIds:
         """What each position should predict, one per input token. Absent: the next input token, for all
-        positions but the last.
+        positions but each document's last.
         """
 
     @_builtins.property
     def target_mask(self) -> _containers.RepeatedScalarFieldContainer[_builtins.bool]:
         """One per target; false leaves a target out of the sum and the mean. Empty means all true."""
+
+    @_builtins.property
+    def document_lengths(self) -> _containers.RepeatedScalarFieldContainer[_builtins.int]:
+        """Packed documents: the tokens of each, at least 1 and all input tokens together. None sees another,
+        each has positions of its own, and its numbers are those that it has alone, in every bit. Positions
+        in the answer count from the sequence's first token. Empty means one document.
+        """
 
     def __init__(
         self,
@@ -830,10 +838,11 @@ class ScoreSequence(_message.Message):
         text: _builtins.str = ...,
         targets: Global___TokenIds | None = ...,
         target_mask: _abc.Iterable[_builtins.bool] | None = ...,
+        document_lengths: _abc.Iterable[_builtins.int] | None = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["_targets", b"_targets", "input", b"input", "targets", b"targets", "text", b"text", "token_ids", b"token_ids"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["_targets", b"_targets", "input", b"input", "target_mask", b"target_mask", "targets", b"targets", "text", b"text", "token_ids", b"token_ids"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["_targets", b"_targets", "document_lengths", b"document_lengths", "input", b"input", "target_mask", b"target_mask", "targets", b"targets", "text", b"text", "token_ids", b"token_ids"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     _WhichOneofReturnType__targets: _TypeAlias = _typing.Literal["targets"]  # noqa: Y015
     _WhichOneofArgType__targets: _TypeAlias = _typing.Literal["_targets", b"_targets"]  # noqa: Y015

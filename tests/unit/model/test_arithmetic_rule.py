@@ -43,6 +43,7 @@ ALLOWED = {
     ("model/formats/gguf_tensor.py", "math.prod"): "integers: the size of a shape",
     ("server/engine/step.py", "np.cumsum"): "integers: rows of shares",
     ("server/jobs/score.py", "sum"): "integers: tokens",
+    ("server/jobs/scoring.py", "sum"): "integers: tokens of documents, work counters",
     ("server/jobs/generate.py", "sum"): "integers: bytes of stop strings",
     ("server/jobs/trace_plan.py", "sum"): "integers: features of stages",
     ("server/wire/service.py", "sum"): "integers: tokens",

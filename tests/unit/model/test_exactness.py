@@ -11,6 +11,7 @@ from naive import model as naive
 from unit.kernels.panels import packed_as, representable
 from unit.model import models
 from unit.model.conftest import THREADS, Cutting
+from unit.model.texts import configurations
 from zeroulp.model.composition.language_model import LanguageModel
 from zeroulp.model.compute_team import ComputeTeam
 from zeroulp.model.configuration import Configuration
@@ -22,24 +23,6 @@ from zeroulp.model.parameters import TABLE
 
 # fixtures are not used up: teams and the cut kernels keep nothing between examples
 SHARED = settings(suppress_health_check=[HealthCheck.function_scoped_fixture], max_examples=25)
-
-
-@st.composite
-def configurations(draw: st.DrawFn) -> Configuration:
-    kv_heads, group = draw(st.integers(1, 3)), draw(st.integers(1, 3))
-    width = draw(st.sampled_from([2, 4, 6, 8, 10]))
-    return Configuration(
-        vocabulary_size=draw(st.integers(2, 40)),
-        model_width=kv_heads * group * width,
-        heads=kv_heads * group,
-        kv_heads=kv_heads,
-        feed_forward_width=draw(st.integers(1, 19)),
-        layers=draw(st.integers(1, 3)),
-        max_positions=64,
-        rope_base=draw(st.sampled_from([10000.0, 500.0, 1e6])),
-        rms_epsilon=draw(st.sampled_from([1e-6, 1e-5])),
-        context_window=draw(st.one_of(st.none(), st.integers(1, 12))),
-    )
 
 
 @SHARED

@@ -14,15 +14,21 @@ import pytest
 
 from unit.model import models
 from unit.model.backward_by_hand import ByHand
+from unit.model.texts import drawn_targets
 from zeroulp.model import gradients
 from zeroulp.model.attention_gradients import attention
+from zeroulp.model.composition.text_batch import TextBatch
+from zeroulp.model.compute_team import ComputeTeam
 from zeroulp.model.configuration import Configuration
+from zeroulp.model.dropout import ReplayedDropout, SeededDropout
 from zeroulp.model.kernels import shared
 from zeroulp.model.kernels.arrays import F64
 from zeroulp.model.kernels.cache_rows import layer_blocks, store_rows
 from zeroulp.model.kernels.rope import rope_frequencies, rope_turns
 from zeroulp.model.kernels.team import new_control
 from zeroulp.model.loss import mean_nll
+from zeroulp.model.recording import Recording
+from zeroulp.model.tensors import backward
 
 STEP = 2.0**-13
 TOLERANCE = 1e-9
@@ -142,3 +148,33 @@ def test_a_whole_model() -> None:
 
         check(value, (values, gradient))
         parameter.set_value(values)
+
+
+@pytest.mark.parametrize("recompute", [False, True])
+def test_a_recorded_model_that_drops_packs_and_pads(rng: np.random.Generator, recompute: bool) -> None:
+    model = models.with_gains(Configuration(11, 16, 4, 2, 9, 3, 16, 1e4, 1e-3, 4), 8)
+    batch = TextBatch.packed([[[1, 2, 6, 1, 0], [10, 1, 4]], [[3, 9, 9, 2, 5, 7]]])
+    targets = drawn_targets(batch, rng, 11)
+    recorded = Recording.with_dropout(ComputeTeam(1), SeededDropout(0.2, 5), recompute=recompute)
+    loss = model.loss(recorded, batch, targets)
+    backward(loss)
+    replay = ReplayedDropout(recorded.masks.drawn)
+
+    def value() -> float:
+        context = Recording.with_dropout(recorded.team, replay)
+        return model.loss(context, batch, targets).item()
+
+    assert value() == loss.item()
+    for node in model.parameters.values():
+        kept, gradient = node.values(), node.gradient
+        assert gradient is not None
+        for index in {tuple(rng.integers(0, node.shape).tolist()) for _ in range(4)}:
+            values = []
+            for steps in (1, -1, 2, -2):
+                moved = kept.copy()
+                moved[index] += steps * STEP
+                node.set_value(moved)
+                values.append(value())
+            slope = (8.0 * (values[0] - values[1]) - (values[2] - values[3])) / (12.0 * STEP)
+            assert abs(slope - gradient[index]) <= TOLERANCE * max(1.0, np.abs(gradient).max()), node.name
+        node.set_value(kept)

@@ -18,6 +18,10 @@ from unit.model import models
 from unit.model.backward_by_hand import ByHand
 from zeroulp.model import gradients
 from zeroulp.model.attention_gradients import attention
+from zeroulp.model.composition.language_model import LanguageModel
+from zeroulp.model.composition.targets import Targets
+from zeroulp.model.composition.text_batch import TextBatch
+from zeroulp.model.compute_team import ComputeTeam
 from zeroulp.model.kernels import shared
 from zeroulp.model.kernels.arrays import F64
 from zeroulp.model.kernels.rope import rope_frequencies, rope_turns
@@ -25,6 +29,8 @@ from zeroulp.model.kernels.team import new_control
 from zeroulp.model.loss import mean_nll
 from zeroulp.model.packing import pack
 from zeroulp.model.parameters import TABLE
+from zeroulp.model.recording import Recording
+from zeroulp.model.tensors import backward
 
 TOLERANCE = 1e-12
 """Of an array's largest entry. Both sides are binary64; they differ in the order of sums of up to 258 terms,
@@ -116,12 +122,24 @@ def test_operations(name: str, case: Inputs, source: Callable[[], dict[str, Answ
     close(OURS[name.split(",")[0]](**case), source()[name])
 
 
+def by_hand(model: LanguageModel, ids: list[int], targets: list[int]) -> Answer:
+    value, found = ByHand(model, CONTROL, ids, targets).run()
+    return {"loss": value, **found}
+
+
+def recorded_graph(model: LanguageModel, ids: list[int], targets: list[int]) -> Answer:
+    counted = Targets(np.array([targets]), np.ones((1, len(ids)), bool))
+    loss = model.loss(Recording(ComputeTeam(1)), TextBatch.of([ids]), counted)
+    backward(loss)
+    return {"loss": loss.item(), **{name: node.gradient for name, node in model.parameters.items()}}
+
+
 @pytest.mark.parametrize("source", SOURCES, ids=lambda source: "live" if source is live else "recorded")
+@pytest.mark.parametrize("ours", [by_hand, recorded_graph])
 @pytest.mark.parametrize("name", MODELS)
-def test_models(name: str, source: Callable[[], dict[str, Answer]]) -> None:
+def test_models(name: str, ours: Callable[..., Answer], source: Callable[[], dict[str, Answer]]) -> None:
     configuration, seed, ids, targets = MODELS[name]
-    value, found = ByHand(models.seeded(configuration, seed), CONTROL, ids, targets).run()
-    close({"loss": value, **found}, source()[name])
+    close(ours(models.seeded(configuration, seed), ids, targets), source()[name])
 
 
 def test_the_figures_of_the_fixture() -> None:

@@ -51,5 +51,5 @@ class Composition:
     @property
     def lookup_table(self) -> Node:
         """The node whose rows were looked up, as the prepared input is bound to it."""
-        ((table, _),) = self.prepared.producers
+        (table,) = self.prepared.producers
         return table

@@ -86,9 +86,11 @@ class SequenceCache:
 
         A shared block that the next row would go to is replaced by a copy.
         """
-        copies = count > 0 and self._ends_in_a_shared_block
-        blocks = self.pool.allocate(self.missing_blocks(count))
-        if copies:
+        missing = self.missing_blocks(count)
+        if not missing:
+            return
+        blocks = self.pool.allocate(missing)
+        if self._ends_in_a_shared_block:
             end, own = self.length // BLOCK, blocks.pop()
             self._copied = int(self.table[end])
             self.pool.copy(self._copied, own)

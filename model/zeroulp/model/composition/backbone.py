@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager, nullcontext
 from dataclasses import fields
 from functools import partial
 from typing import Any
@@ -74,9 +74,10 @@ class DecoderBackbone:
             transaction.cache.check_owner(self.nodes)
             segments += segments_of(self.configuration, prepared.layout, [transaction])
         D = self.configuration.model_width
-        x = np.concatenate([context.enter(prepared.embeddings).reshape(-1, D) for prepared in inputs])
+        rows = [context.enter(prepared.embeddings).reshape(-1, D) for prepared in inputs]
+        x = rows[0] if len(rows) == 1 else np.concatenate(rows)  # [rows, D]
         positions = np.concatenate([segment.positions for segment in segments])  # [rows]
-        return self._run(context, x, positions, partial(_opened, segments))
+        return self._run(context, x, positions, partial(nullcontext, segments))
 
     def _run(self, context: Execution[Rows], x: Rows, positions: I64, rooms: Rooms) -> Rows:
         """Run the one block loop: full, chunked, cached and recorded execution go through it."""
@@ -88,10 +89,11 @@ class DecoderBackbone:
         for block in self.blocks:
             context.check()
             step = partial(_step, block, turns, rooms)
-            after = context.through(step, x, *block.parameters)
+            again = context.again()
+            after = context.through(step, x, block.parameters)
             if first_non_finite_row(context.values(after)) < after.shape[0]:
                 # Rare: run the block once more, watched, to name the stage. The bits are the same.
-                step(context.observed_by(require_finite), x)
+                step(again.observed_by(require_finite), x)
             x = after
         h = operations.rms_norm(context, x, self.final_norm, self.configuration.rms_epsilon)
         h = context.own(h)
@@ -115,11 +117,6 @@ class DecoderBackbone:
 def _step(block: Block, turns: tuple[F64, F64], rooms: Rooms, context: Execution[Rows], x: Rows) -> Rows:
     with rooms() as segments:
         return block.forward(context, x, turns, segments)
-
-
-@contextmanager
-def _opened(segments: list[Segment]) -> Iterator[list[Segment]]:
-    yield segments
 
 
 def _check_components(configuration: Configuration, blocks: Sequence[Block], final_norm: Parameter) -> None:

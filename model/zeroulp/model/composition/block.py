@@ -36,12 +36,9 @@ class Block:
         self.gate = borrowed("ffn.gate.weight")
         self.up = borrowed("ffn.up.weight")
         self.down = borrowed("ffn.down.weight")
-
-    @property
-    def parameters(self) -> tuple[Parameter, ...]:
-        """The borrowed nodes, in initialisation order, the norms before what they feed."""
         attention = (self.attention_norm, self.query, self.key, self.value, self.output)
-        return (*attention, self.ffn_norm, self.gate, self.up, self.down)
+        self.parameters = (*attention, self.ffn_norm, self.gate, self.up, self.down)
+        """The borrowed nodes, in initialisation order, the norms before what they feed."""
 
     def forward(
         self, context: Execution[Rows], x: Rows, turns: tuple[F64, F64], segments: Sequence[Segment]
@@ -78,7 +75,7 @@ class Block:
     ) -> Rows:
         """Prepare each segment's rows in its cache and attend over that cache and the rows."""
         queries, keys, values = context.values(q), context.values(k), context.values(v)
-        mixed = context.room(*queries.shape)
+        mixed = context.workspace.rows(*queries.shape)
         visits: list[derivatives.Visit] = []
         start = 0
         for segment in segments:

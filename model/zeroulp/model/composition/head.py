@@ -7,6 +7,7 @@ from typing import Any
 from zeroulp.model import operations
 from zeroulp.model.composition.layout import SequenceLayout
 from zeroulp.model.context import Execution, Rows
+from zeroulp.model.errors import MalformedLayout
 from zeroulp.model.tensors.node import Node
 from zeroulp.model.tensors.tensor import Tensor
 
@@ -24,6 +25,11 @@ class TextOutputHead:
         return z
 
     def batch_logits(self, context: Execution[Any], hidden: Tensor, layout: SequenceLayout) -> Tensor:
-        """Return ``Z [B, T, V]`` for ``H [B, T, D]``; what is not there in the layout is +0.0."""
+        """Return ``Z [B, T, V]`` for ``H [B, T, D]``; what is not there in the layout is +0.0.
+
+        Raises ``MalformedLayout`` for a layout of another shape.
+        """
+        if hidden.shape[:2] != layout.shape:
+            raise MalformedLayout(f"{hidden.label} was given for a layout of {list(layout.shape)}")
         z = self.logits(context, operations.to_rows(context, hidden, layout.cells))
         return operations.from_rows(context, z, layout.cells, *layout.shape)

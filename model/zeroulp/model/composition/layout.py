@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -19,13 +19,15 @@ class SequenceLayout:
     ``active [B]`` counts the cells of each row that are there, the rest being padding. Per cell, ``starts
     [B, T]`` is the first cell of the row that it sees, and ``positions [B, T]`` its RoPE position. ``before``
     cells of each row lie in its cache already: cell t is the row's cell ``before + t``, and starts count
-    from the row's first. Targets and loss masks are not in it. Raises ``MalformedLayout`` at construction.
+    from the row's first. Targets and loss masks are not in it. Raises ``MalformedLayout`` at construction,
+    which copies the arrays: they are read-only, so that what was checked stays so.
     """
 
     active: I64
     starts: I64
     positions: I64
     before: int = 0
+    highest_position: int = field(init=False)
 
     @classmethod
     def plain(cls, batch: int, length: int) -> SequenceLayout:
@@ -59,10 +61,40 @@ class SequenceLayout:
     @classmethod
     def continued(cls, before: int, count: int) -> SequenceLayout:
         """Return one row of plain text whose first ``before`` cells are cached."""
+        if before < 0 or count < 1:
+            raise MalformedLayout(
+                f"{count} cells after {before} were given; at least 1 after at least 0 are needed"
+            )
         positions = np.arange(before, before + count, dtype=np.int64)
-        return cls(_integers([count]), np.zeros((1, count), np.int64), positions[None], before)
+        # sound by construction, and made for every step: the checks would take longer than the rest
+        made = cls.__new__(cls)
+        made._fill(_integers([count]), np.zeros((1, count), np.int64), positions[None], before)
+        object.__setattr__(made, "highest_position", before + count - 1)
+        return made
+
+    def part(self, first: int, count: int) -> SequenceLayout:
+        """Return ``count`` cells from ``first`` of a layout of one full row; the cells before are cached."""
+        B, T = self.shape
+        if B != 1 or self.active[0] != T or not 0 <= first < first + count <= T:
+            raise MalformedLayout(
+                f"cells {first} to {first + count} of rows of {self.active.tolist()} cells were asked for; "
+                "one full row has parts"
+            )
+        cells = slice(first, first + count)
+        return SequenceLayout(
+            _integers([count]), self.starts[:, cells], self.positions[:, cells], self.before + first
+        )
+
+    def _fill(self, active: I64, starts: I64, positions: I64, before: int) -> None:
+        for array in (active, starts, positions):
+            array.setflags(write=False)
+        object.__setattr__(self, "active", active)
+        object.__setattr__(self, "starts", starts)
+        object.__setattr__(self, "positions", positions)
+        object.__setattr__(self, "before", before)
 
     def __post_init__(self) -> None:
+        self._fill(self.active.copy(), self.starts.copy(), self.positions.copy(), self.before)
         B, T = self.shape
         if self.active.shape != (B,) or self.starts.shape != (B, T):
             raise MalformedLayout(
@@ -72,6 +104,7 @@ class SequenceLayout:
         if B < 1 or T < 1:
             raise MalformedLayout(f"{B} rows of {T} cells were given; at least 1 of each is needed")
         self._check_rows()
+        object.__setattr__(self, "highest_position", int(self.positions.max()))
 
     def _check_rows(self) -> None:
         T = self.shape[1]

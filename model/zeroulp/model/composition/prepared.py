@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Protocol
 
@@ -26,7 +26,7 @@ from zeroulp.model.tensors.tensor import Tensor
 if TYPE_CHECKING:
     from zeroulp.model.composition.backbone import DecoderBackbone
 
-Bindings = tuple[tuple[Node, int], ...]
+Nodes = tuple[Node, ...]
 
 
 class InputEncoder(Protocol):
@@ -41,44 +41,34 @@ class PreparedInput:
     """Embeddings ``[B, T, D]`` with everything that they may be used with.
 
     ``provenance`` is a description for people and authorises nothing. The bindings name the exact nodes and
-    revisions: of the backbone, of what produced the vectors, and of the vectors. Made by `prepare`.
+    their revisions: of the backbone, of what produced the vectors, and of the vectors. Made by `prepare`.
     """
 
     embeddings: Tensor
     context: Execution[Any]
     layout: SequenceLayout
     provenance: str
-    backbone: Bindings
-    producers: Bindings
+    backbone: Nodes
+    backbone_revisions: list[int]
+    producers: Nodes
+    producer_revisions: list[int]
     revision: int
 
     def check(self, backbone: DecoderBackbone, context: Execution[Any]) -> None:
         """Raise the ``InputRefused`` that says why ``backbone`` may not consume this under ``context``."""
         _check_embeddings(self.embeddings, context, self.layout, backbone)
-        if not self.provenance.strip():
-            raise EmptyProvenance("the vectors have no provenance; say in a few words where they come from")
+        _check_provenance(self.provenance)
         if self.context.records != context.records:
             raise TrackedInput(
                 f"the vectors were encoded {_policy(self.context)} and are consumed {_policy(context)}"
             )
-        if len(self.backbone) != len(backbone.nodes):
-            raise ForeignBackbone(
-                f"the vectors were prepared for a backbone of {len(self.backbone)} parameters; "
-                f"this one has {len(backbone.nodes)}"
-            )
-        for (node, revision), own in zip(self.backbone, backbone.nodes, strict=True):
-            if node is not own:
-                raise ForeignBackbone(
-                    f"the vectors were prepared for another backbone: its {node.label} is not this one's, "
-                    "whatever the values are"
-                )
-            if node.revision != revision:
-                raise BackboneChanged(_moved(node, revision))
-        for node, revision in self.producers:
-            if node.revision != revision:
-                raise ProducerChanged(_moved(node, revision))
+        _check_owner(self.backbone, backbone.nodes)
+        for node, revision in _moved(self.backbone, self.backbone_revisions):
+            raise BackboneChanged(_told(node, revision))
+        for node, revision in _moved(self.producers, self.producer_revisions):
+            raise ProducerChanged(_told(node, revision))
         if self.embeddings.revision != self.revision:
-            raise InputChanged(_moved(self.embeddings, self.revision))
+            raise InputChanged(_told(self.embeddings, self.revision))
 
 
 def prepare(
@@ -93,17 +83,19 @@ def prepare(
 
     Raises an ``InputRefused``, before any block runs, for what the backbone would not take.
     """
-    prepared = PreparedInput(
+    _check_embeddings(embeddings, context, layout, backbone)
+    _check_provenance(provenance)
+    return PreparedInput(
         embeddings,
         context,
         layout,
         provenance,
-        tuple([(node, node.revision) for node in backbone.nodes]),
-        tuple([(node, node.revision) for node in producers]),
+        backbone.nodes,
+        revisions_of(backbone.nodes),
+        tuple(producers),
+        revisions_of(producers),
         embeddings.revision,
     )
-    prepared.check(backbone, context)
-    return prepared
 
 
 def _check_embeddings(
@@ -120,13 +112,46 @@ def _check_embeddings(
         raise TooManyRows(
             f"rows of {layout.before + T} cells were given; the backbone has {capacity} positions"
         )
-    highest = int(layout.positions.max())
+    highest = layout.highest_position
     if highest >= capacity:
         raise PositionOutOfCapacity(f"position {highest} was given; the backbone has 0 to {capacity - 1}")
     context.enter(embeddings)  # refuses what it would have to cut from its graph
 
 
-def _moved(node: Node, revision: int) -> str:
+def _check_provenance(provenance: str) -> None:
+    if not provenance.strip():
+        raise EmptyProvenance("the vectors have no provenance; say in a few words where they come from")
+
+
+def _check_owner(nodes: Nodes, own: Nodes) -> None:
+    if nodes is own:  # the same backbone, or else node by node
+        return
+    if len(nodes) != len(own):
+        raise ForeignBackbone(
+            f"the vectors were prepared for a backbone of {len(nodes)} parameters; this one has {len(own)}"
+        )
+    for node, other in zip(nodes, own, strict=True):
+        if node is not other:
+            raise ForeignBackbone(
+                f"the vectors were prepared for another backbone: its {node.label} is not this one's, "
+                "whatever the values are"
+            )
+
+
+def revisions_of(nodes: Iterable[Node]) -> list[int]:
+    """Return the present revision of each node."""
+    return [node.revision for node in nodes]
+
+
+def _moved(nodes: Nodes, revisions: list[int]) -> Iterator[tuple[Node, int]]:
+    """Yield the nodes that are not at their revisions any more, with those."""
+    if revisions_of(nodes) != revisions:
+        for node, revision in zip(nodes, revisions, strict=True):
+            if node.revision != revision:
+                yield node, revision
+
+
+def _told(node: Node, revision: int) -> str:
     return f"{node.label} is at revision {node.revision}; the vectors were prepared at {revision}"
 
 

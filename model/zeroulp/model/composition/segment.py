@@ -54,8 +54,7 @@ def segments_of(
                 f"row {b} continues at cell {layout.before}; its cache ends at cell {start}"
             )
         last = np.arange(start + 1, start + count + 1, dtype=np.int64)  # [n]
-        first = layout.starts[b, :count]
-        if window is not None:
-            first = np.maximum(first, last - window)
+        starts = layout.starts[b, :count]
+        first = starts.copy() if window is None else np.maximum(starts, last - window)
         segments.append(Segment(transaction, start, layout.positions[b, :count], first, last))
     return segments

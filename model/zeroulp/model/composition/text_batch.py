@@ -8,8 +8,9 @@ from dataclasses import dataclass
 import numpy as np
 
 from zeroulp.model.composition.layout import SequenceLayout
-from zeroulp.model.errors import EmptyPrompt, TokenOutOfRange
+from zeroulp.model.errors import EmptyPrompt, MalformedLayout, TokenOutOfRange
 from zeroulp.model.kernels.arrays import I64
+from zeroulp.model.kernels.lookup import first_outside
 
 PADDING = 0
 """The id in padded cells. Any id would do: nothing reads those cells."""
@@ -17,10 +18,19 @@ PADDING = 0
 
 @dataclass(frozen=True, slots=True, eq=False)
 class TextBatch:
-    """Ids ``[B, T]`` and the layout that says which of them are there and what they see."""
+    """Ids ``[B, T]`` and the layout that says which of them are there and what they see.
+
+    Raises ``MalformedLayout`` where their shapes differ.
+    """
 
     ids: I64
     layout: SequenceLayout
+
+    def __post_init__(self) -> None:
+        if self.ids.shape != self.layout.positions.shape:
+            raise MalformedLayout(
+                f"ids {list(self.ids.shape)} were given for a layout of {list(self.layout.shape)}"
+            )
 
     @classmethod
     def of(cls, documents: Sequence[Sequence[int]]) -> TextBatch:
@@ -43,12 +53,13 @@ class TextBatch:
     def checked_ids(self, vocabulary_size: int) -> I64:
         """Return the flat ids ``[B * T]``; raises ``TokenOutOfRange`` for the first that is not in it."""
         flat = self.ids.reshape(-1)
-        bad = np.flatnonzero((flat < 0) | (flat >= vocabulary_size))
-        if bad.size:
-            b, t = divmod(int(bad[0]), self.ids.shape[1])
+        outside = first_outside(flat, vocabulary_size)
+        if outside < flat.size:
+            b, t = divmod(outside, self.ids.shape[1])
             raise TokenOutOfRange(
-                f"row {b}, cell {t} is {flat[bad[0]]}; the vocabulary has the ids 0 to {vocabulary_size - 1}",
-                token=int(flat[bad[0]]),
+                f"row {b}, cell {t} is {flat[outside]}; "
+                f"the vocabulary has the ids 0 to {vocabulary_size - 1}",
+                token=int(flat[outside]),
                 vocabulary_size=vocabulary_size,
             )
         return flat

@@ -37,3 +37,12 @@ def text_segment(transaction: Transaction, ids: Sequence[int] | I64) -> TextSegm
     return TextSegment(
         transaction, TextBatch(row, SequenceLayout.continued(transaction.next_position, row.shape[1]))
     )
+
+
+def row_segment(transaction: Transaction, row: TextBatch, most: int) -> TextSegment:
+    """Return the next cells, ``most`` at the most, of a full row ``[1, T]`` in the transaction."""
+    first = transaction.next_position
+    count = min(most, row.ids.shape[1] - first)
+    return TextSegment(
+        transaction, TextBatch(row.ids[:, first : first + count], row.layout.part(first, count))
+    )

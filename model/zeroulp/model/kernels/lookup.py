@@ -11,6 +11,15 @@ from zeroulp.model.kernels.vectors import LANES
 
 
 @kernel
+def first_outside(ids: I64, rows: int) -> int:
+    """Return the index of the first id that names none of a table's rows, the number of ids if all do."""
+    for index in range(ids.size):
+        if not 0 <= ids[index] < rows:
+            return index
+    return ids.size
+
+
+@kernel
 def lookup(table: Panels, ids: I64, x: F64) -> None:
     """Copy ``x[r, d] = E[ids[r], d]`` from the table's panels ``[ceil(V / LANES), D, LANES]``, flat."""
     depth = x.shape[1]

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from zeroulp.model.errors import NotTracked
+from zeroulp.model.errors import NotTracked, StaleRevision
 from zeroulp.model.kernels.arrays import F64
 from zeroulp.model.tensors.node import Node
 from zeroulp.model.tensors.tensor import Tensor
@@ -83,6 +83,8 @@ def _parents(tensor: Tensor) -> Sequence[tuple[Node, int]]:
 def _checked_order(result: Tensor) -> list[Tensor]:
     if not result.tracked:
         raise NotTracked(f"{result.label} was not recorded from anything that learns")
+    if result.record is not None and result.revision:
+        raise StaleRevision(f"{result.label} was given another value than the forward computed")
     order = _order(result)
     for tensor in order:
         if tensor.record is not None:

@@ -61,11 +61,15 @@ class Appended:
 
 @dataclass(frozen=True, slots=True)
 class ScoreSequence:
-    """Ids with one target and one mask flag for each target; targets may be one fewer than ids."""
+    """Ids to score: one document, or several packed one after the other, none of which sees another."""
 
     ids: tuple[int, ...]
-    targets: tuple[int, ...]
-    mask: tuple[bool, ...]
+    targets: tuple[int, ...] | None = None
+    """One for each id; None: each id's successor, which a document's last has none of."""
+    mask: tuple[bool, ...] = ()
+    """One for each target; empty: all count."""
+    document_lengths: tuple[int, ...] = ()
+    """Ids of each document; empty: one of all."""
 
 
 @dataclass(frozen=True, slots=True)

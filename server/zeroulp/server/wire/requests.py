@@ -40,17 +40,14 @@ def wanted(
     return Wanted(_SCOPES[request.logits_scope], request.top_entries)
 
 
-def score_sequence(texts: Texts, index: int, sequence: pb.ScoreSequence) -> ScoreSequence:
-    """Return a sequence with its targets: the next ids where none are given."""
-    ids = texts.document(sequence)
-    if sequence.HasField("targets") and len(sequence.targets.ids) != len(ids):
-        raise InvalidArgument(
-            f"{len(sequence.targets.ids)} targets for {len(ids)} tokens; one for each token is needed",
-            field=f"sequences[{index}].targets",
-        )
-    targets = tuple(sequence.targets.ids) if sequence.HasField("targets") else ids[1:]
-    mask = tuple(sequence.target_mask) or (True,) * len(targets)
-    return ScoreSequence(ids, targets, mask)
+def score_sequence(texts: Texts, sequence: pb.ScoreSequence) -> ScoreSequence:
+    """Return a sequence as it was sent, text as ids."""
+    return ScoreSequence(
+        ids=texts.document(sequence),
+        targets=tuple(sequence.targets.ids) if sequence.HasField("targets") else None,
+        mask=tuple(sequence.target_mask),
+        document_lengths=tuple(sequence.document_lengths),
+    )
 
 
 def generate_call(texts: Texts, request: pb.GenerateRequest) -> GenerateCall:

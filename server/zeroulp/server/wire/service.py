@@ -65,8 +65,7 @@ class DecoderService(pb_grpc.DecoderServiceServicer):
 
     def Score(self, request: pb.ScoreRequest, context: grpc.ServicerContext) -> pb.ScoreResponse:
         """Tell the log-probabilities of given sequences."""
-        numbered = enumerate(request.sequences)
-        sequences = tuple(requests.score_sequence(self._texts, *item) for item in numbered)
+        sequences = tuple(requests.score_sequence(self._texts, sequence) for sequence in request.sequences)
         tokens = sum(len(sequence.ids) for sequence in sequences)
         _note(None, tokens, None)
         wanted = requests.wanted(request, Scope.NONE)
