@@ -4,6 +4,7 @@ Knows only the wire: neither the model nor the server, and no array library. Log
 Only ``zeroulp.client.trace_files``, which nothing else imports at its start, needs more.
 """
 
+from zeroulp.client.audit import Audit, Difference
 from zeroulp.client.bits import bits_of, differing_bits
 from zeroulp.client.client import Client
 from zeroulp.client.commit import Commit, SessionEnd, SessionState, Truncation
@@ -47,6 +48,7 @@ from zeroulp.client.work import Work
 
 __all__ = [
     "GREEDY",
+    "Audit",
     "CallCancelled",
     "Chat",
     "ChatMessage",
@@ -55,6 +57,7 @@ __all__ = [
     "ConnectionFailed",
     "ContextFull",
     "DeadlinePassed",
+    "Difference",
     "FieldViolation",
     "FinishReason",
     "Finished",

@@ -7,6 +7,7 @@ from contextlib import suppress
 from types import TracebackType
 from typing import Self, Unpack
 
+from zeroulp.client.audit import Audit, audit_of
 from zeroulp.client.commit import Commit, SessionEnd, SessionState, Truncation, commit_of, state_of
 from zeroulp.client.errors import SessionUnknown, ZeroulpError
 from zeroulp.client.generate_request import GenerateOptions, generate_request
@@ -82,6 +83,14 @@ class Session:
         request = decoder_pb2.TruncateSessionRequest(session_id=self._session_id, position=position)
         answer = self._wire.call(self._wire.stub.TruncateSession, request)
         return Truncation(answer.position, work_of(answer.total_work), answer.cache_bytes)
+
+    def audit(self) -> Audit:
+        """Have the server compute the session's tokens again, and compare every cached row bit by bit.
+
+        Raises ParametersChanged when the server's parameters have changed since.
+        """
+        request = decoder_pb2.AuditSessionRequest(session_id=self._session_id)
+        return audit_of(self._wire.call(self._wire.stub.AuditSession, request))
 
     def close(self) -> SessionEnd:
         """Free the session."""

@@ -1699,6 +1699,105 @@ class TruncateSessionResponse(_message.Message):
 Global___TruncateSessionResponse: _TypeAlias = TruncateSessionResponse  # noqa: Y015
 
 @_typing.final
+class AuditSessionRequest(_message.Message):
+    DESCRIPTOR: _descriptor.Descriptor
+
+    SESSION_ID_FIELD_NUMBER: _builtins.int
+    session_id: _builtins.str
+    def __init__(
+        self,
+        *,
+        session_id: _builtins.str = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["session_id", b"session_id"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___AuditSessionRequest: _TypeAlias = AuditSessionRequest  # noqa: Y015
+
+@_typing.final
+class AuditDifference(_message.Message):
+    """The first value, by layer and then by position, that a full forward gives other bits."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    LAYER_FIELD_NUMBER: _builtins.int
+    STAGE_FIELD_NUMBER: _builtins.int
+    POSITION_FIELD_NUMBER: _builtins.int
+    FEATURE_FIELD_NUMBER: _builtins.int
+    CACHED_FIELD_NUMBER: _builtins.int
+    RECOMPUTED_FIELD_NUMBER: _builtins.int
+    ULPS_FIELD_NUMBER: _builtins.int
+    layer: _builtins.int
+    """Absent for rows of H and for logits."""
+    stage: _builtins.str
+    """key, value, final_norm or logits."""
+    position: _builtins.int
+    feature: _builtins.int
+    cached: _builtins.float
+    recomputed: _builtins.float
+    ulps: _builtins.int
+    """How many doubles apart they are; +0.0 and -0.0 are none apart, though their bits differ."""
+    def __init__(
+        self,
+        *,
+        layer: _builtins.int | None = ...,
+        stage: _builtins.str = ...,
+        position: _builtins.int = ...,
+        feature: _builtins.int = ...,
+        cached: _builtins.float = ...,
+        recomputed: _builtins.float = ...,
+        ulps: _builtins.int = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _typing.Literal["_layer", b"_layer", "layer", b"layer"]  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["_layer", b"_layer", "cached", b"cached", "feature", b"feature", "layer", b"layer", "position", b"position", "recomputed", b"recomputed", "stage", b"stage", "ulps", b"ulps"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    _WhichOneofReturnType__layer: _TypeAlias = _typing.Literal["layer"]  # noqa: Y015
+    _WhichOneofArgType__layer: _TypeAlias = _typing.Literal["_layer", b"_layer"]  # noqa: Y015
+    def WhichOneof(self, oneof_group: _WhichOneofArgType__layer) -> _WhichOneofReturnType__layer | None: ...
+
+Global___AuditDifference: _TypeAlias = AuditDifference  # noqa: Y015
+
+@_typing.final
+class AuditSessionResponse(_message.Message):
+    DESCRIPTOR: _descriptor.Descriptor
+
+    POSITION_FIELD_NUMBER: _builtins.int
+    COMPARED_VALUES_FIELD_NUMBER: _builtins.int
+    DIFFERENCE_FIELD_NUMBER: _builtins.int
+    WORK_FIELD_NUMBER: _builtins.int
+    position: _builtins.int
+    compared_values: _builtins.int
+    @_builtins.property
+    def difference(self) -> Global___AuditDifference:
+        """Absent when every bit is equal."""
+
+    @_builtins.property
+    def work(self) -> Global___Work:
+        """The audit's own, which is not counted in the session's."""
+
+    def __init__(
+        self,
+        *,
+        position: _builtins.int = ...,
+        compared_values: _builtins.int = ...,
+        difference: Global___AuditDifference | None = ...,
+        work: Global___Work | None = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _typing.Literal["_difference", b"_difference", "difference", b"difference", "work", b"work"]  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["_difference", b"_difference", "compared_values", b"compared_values", "difference", b"difference", "position", b"position", "work", b"work"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    _WhichOneofReturnType__difference: _TypeAlias = _typing.Literal["difference"]  # noqa: Y015
+    _WhichOneofArgType__difference: _TypeAlias = _typing.Literal["_difference", b"_difference"]  # noqa: Y015
+    def WhichOneof(self, oneof_group: _WhichOneofArgType__difference) -> _WhichOneofReturnType__difference | None: ...
+
+Global___AuditSessionResponse: _TypeAlias = AuditSessionResponse  # noqa: Y015
+
+@_typing.final
 class CloseSessionRequest(_message.Message):
     DESCRIPTOR: _descriptor.Descriptor
 

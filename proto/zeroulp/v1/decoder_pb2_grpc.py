@@ -87,6 +87,11 @@ class DecoderServiceStub(object):
                 request_serializer=zeroulp_dot_v1_dot_decoder__pb2.TruncateSessionRequest.SerializeToString,
                 response_deserializer=zeroulp_dot_v1_dot_decoder__pb2.TruncateSessionResponse.FromString,
                 _registered_method=True)
+        self.AuditSession = channel.unary_unary(
+                '/zeroulp.v1.DecoderService/AuditSession',
+                request_serializer=zeroulp_dot_v1_dot_decoder__pb2.AuditSessionRequest.SerializeToString,
+                response_deserializer=zeroulp_dot_v1_dot_decoder__pb2.AuditSessionResponse.FromString,
+                _registered_method=True)
         self.CloseSession = channel.unary_unary(
                 '/zeroulp.v1.DecoderService/CloseSession',
                 request_serializer=zeroulp_dot_v1_dot_decoder__pb2.CloseSessionRequest.SerializeToString,
@@ -178,6 +183,14 @@ class DecoderServiceServicer(object):
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
+    def AuditSession(self, request, context):
+        """Computes a session's tokens again by a full forward, and compares every cached row and the newest logits
+        bit by bit. Changes nothing; waits its turn like a writer.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
     def CloseSession(self, request, context):
         """Frees a session.
         """
@@ -246,6 +259,11 @@ def add_DecoderServiceServicer_to_server(servicer, server):
                     servicer.TruncateSession,
                     request_deserializer=zeroulp_dot_v1_dot_decoder__pb2.TruncateSessionRequest.FromString,
                     response_serializer=zeroulp_dot_v1_dot_decoder__pb2.TruncateSessionResponse.SerializeToString,
+            ),
+            'AuditSession': grpc.unary_unary_rpc_method_handler(
+                    servicer.AuditSession,
+                    request_deserializer=zeroulp_dot_v1_dot_decoder__pb2.AuditSessionRequest.FromString,
+                    response_serializer=zeroulp_dot_v1_dot_decoder__pb2.AuditSessionResponse.SerializeToString,
             ),
             'CloseSession': grpc.unary_unary_rpc_method_handler(
                     servicer.CloseSession,
@@ -514,6 +532,33 @@ class DecoderService(object):
             '/zeroulp.v1.DecoderService/TruncateSession',
             zeroulp_dot_v1_dot_decoder__pb2.TruncateSessionRequest.SerializeToString,
             zeroulp_dot_v1_dot_decoder__pb2.TruncateSessionResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def AuditSession(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/zeroulp.v1.DecoderService/AuditSession',
+            zeroulp_dot_v1_dot_decoder__pb2.AuditSessionRequest.SerializeToString,
+            zeroulp_dot_v1_dot_decoder__pb2.AuditSessionResponse.FromString,
             options,
             channel_credentials,
             insecure,

@@ -59,6 +59,10 @@ class DecoderServiceStub:
     """Opens a session with the same tokens, whose cache blocks both hold until one of them writes."""
     TruncateSession: _grpc.UnaryUnaryMultiCallable[_decoder_pb2.TruncateSessionRequest, _decoder_pb2.TruncateSessionResponse]
     """Rolls a session back to its first tokens, as if the later ones had never been committed."""
+    AuditSession: _grpc.UnaryUnaryMultiCallable[_decoder_pb2.AuditSessionRequest, _decoder_pb2.AuditSessionResponse]
+    """Computes a session's tokens again by a full forward, and compares every cached row and the newest logits
+    bit by bit. Changes nothing; waits its turn like a writer.
+    """
     CloseSession: _grpc.UnaryUnaryMultiCallable[_decoder_pb2.CloseSessionRequest, _decoder_pb2.CloseSessionResponse]
     """Frees a session."""
     Tokenize: _grpc.UnaryUnaryMultiCallable[_decoder_pb2.TokenizeRequest, _decoder_pb2.TokenizeResponse]
@@ -97,6 +101,10 @@ class DecoderServiceAsyncStub(DecoderServiceStub):
     """Opens a session with the same tokens, whose cache blocks both hold until one of them writes."""
     TruncateSession: _aio.UnaryUnaryMultiCallable[_decoder_pb2.TruncateSessionRequest, _decoder_pb2.TruncateSessionResponse]  # type: ignore[assignment]
     """Rolls a session back to its first tokens, as if the later ones had never been committed."""
+    AuditSession: _aio.UnaryUnaryMultiCallable[_decoder_pb2.AuditSessionRequest, _decoder_pb2.AuditSessionResponse]  # type: ignore[assignment]
+    """Computes a session's tokens again by a full forward, and compares every cached row and the newest logits
+    bit by bit. Changes nothing; waits its turn like a writer.
+    """
     CloseSession: _aio.UnaryUnaryMultiCallable[_decoder_pb2.CloseSessionRequest, _decoder_pb2.CloseSessionResponse]  # type: ignore[assignment]
     """Frees a session."""
     Tokenize: _aio.UnaryUnaryMultiCallable[_decoder_pb2.TokenizeRequest, _decoder_pb2.TokenizeResponse]  # type: ignore[assignment]
@@ -186,6 +194,16 @@ class DecoderServiceServicer(metaclass=_abc_1.ABCMeta):
         context: _ServicerContext,
     ) -> _typing.Union[_decoder_pb2.TruncateSessionResponse, _abc.Awaitable[_decoder_pb2.TruncateSessionResponse]]:
         """Rolls a session back to its first tokens, as if the later ones had never been committed."""
+
+    @_abc_1.abstractmethod
+    def AuditSession(
+        self,
+        request: _decoder_pb2.AuditSessionRequest,
+        context: _ServicerContext,
+    ) -> _typing.Union[_decoder_pb2.AuditSessionResponse, _abc.Awaitable[_decoder_pb2.AuditSessionResponse]]:
+        """Computes a session's tokens again by a full forward, and compares every cached row and the newest logits
+        bit by bit. Changes nothing; waits its turn like a writer.
+        """
 
     @_abc_1.abstractmethod
     def CloseSession(

@@ -248,6 +248,20 @@ class FakeDecoder(pb_grpc.DecoderServiceServicer):
         del session[request.position :]
         return pb.TruncateSessionResponse(position=len(session), total_work=total, cache_bytes=64)
 
+    def AuditSession(
+        self, request: pb.AuditSessionRequest, context: grpc.ServicerContext
+    ) -> pb.AuditSessionResponse:
+        self._enter("AuditSession", request, context)
+        session = self._session(request.session_id, context)
+        difference = None
+        if session[-1] == END_TOKEN:
+            difference = pb.AuditDifference(
+                layer=0, stage="key", position=1, feature=2, cached=1.0, recomputed=1.5, ulps=9
+            )
+        return pb.AuditSessionResponse(
+            position=len(session), compared_values=7, difference=difference, work=work(len(session))
+        )
+
     def CloseSession(
         self, request: pb.CloseSessionRequest, context: grpc.ServicerContext
     ) -> pb.CloseSessionResponse:

@@ -9,6 +9,7 @@ from unit.client.fake_decoder import FakeDecoder, rich
 from zeroulp.client import (
     ChatMessage,
     Client,
+    Difference,
     LogitsScope,
     ScoreSequence,
     SessionUnknown,
@@ -71,6 +72,14 @@ def test_a_session_is_cut(decoder: FakeDecoder, client: Client) -> None:
     assert decoder.requests[-1] == pb.TruncateSessionRequest(session_id=session.session_id, position=2)
     with pytest.raises(ValueError, match="-1"):
         session.truncate(-1)
+
+
+def test_a_session_is_audited(client: Client) -> None:
+    sound = client.prefill([1, 2]).audit()
+    assert (sound.position, sound.compared_values, sound.difference) == (2, 7, None)
+    assert sound.work.token_forwards == 2
+    broken = client.prefill([1, END_TOKEN]).audit()
+    assert broken.difference == Difference(0, "key", 1, 2, 1.0, 1.5, 9)
 
 
 def test_a_session_that_is_gone_is_told_and_needs_no_closing(decoder: FakeDecoder, client: Client) -> None:

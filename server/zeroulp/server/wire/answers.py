@@ -17,6 +17,7 @@ from zeroulp.server.engine.calls import (
     TopAt,
 )
 from zeroulp.server.engine.trace_calls import TensorShape, TraceFinished, TracePart, TraceStarted
+from zeroulp.server.jobs.audit import Audit
 from zeroulp.v1 import decoder_pb2 as pb
 
 _REASONS = {
@@ -166,6 +167,28 @@ def truncated(state: SessionState) -> pb.TruncateSessionResponse:
     """Return TruncateSession's answer."""
     return pb.TruncateSessionResponse(
         position=state.position, total_work=work(state.total_work), cache_bytes=state.cache_bytes
+    )
+
+
+def audited(audit: Audit) -> pb.AuditSessionResponse:
+    """Return AuditSession's answer."""
+    found = audit.difference
+    difference = None
+    if found is not None:
+        difference = pb.AuditDifference(
+            layer=found.layer,
+            stage=found.stage,
+            position=found.position,
+            feature=found.feature,
+            cached=found.cached,
+            recomputed=found.recomputed,
+            ulps=found.ulps,
+        )
+    return pb.AuditSessionResponse(
+        position=audit.position,
+        compared_values=audit.compared_values,
+        difference=difference,
+        work=work(audit.work),
     )
 
 

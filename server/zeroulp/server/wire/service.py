@@ -15,6 +15,7 @@ from zeroulp.server.engine.engine import Engine
 from zeroulp.server.engine.event_channel import EventChannel
 from zeroulp.server.engine.stop_signal import StopSignal
 from zeroulp.server.engine.trace_calls import TraceEvent, TraceFinished, TraceStarted
+from zeroulp.server.jobs.audit import AuditJob
 from zeroulp.server.jobs.decode import DecodeJob
 from zeroulp.server.jobs.generate import GenerateJob
 from zeroulp.server.jobs.job import Job
@@ -143,6 +144,15 @@ class DecoderService(pb_grpc.DecoderServiceServicer):
         _note(request.session_id, None, None)
         job = TruncateSessionJob(_stop(context), request.session_id, request.position)
         return answers.truncated(self._run(job, context))
+
+    def AuditSession(
+        self, request: pb.AuditSessionRequest, context: grpc.ServicerContext
+    ) -> pb.AuditSessionResponse:
+        """Hold a session against the full forward."""
+        _note(request.session_id, None, None)
+        audit = self._run(AuditJob(_stop(context), request.session_id), context)
+        _note(request.session_id, None, audit.work)
+        return answers.audited(audit)
 
     def CloseSession(
         self, request: pb.CloseSessionRequest, context: grpc.ServicerContext
