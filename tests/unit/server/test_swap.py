@@ -64,7 +64,7 @@ def new_bits(ids: tuple[int, ...], start: int = 0) -> bytes:
 
 
 def scored(ids: tuple[int, ...]) -> ScoreSequence:
-    return ScoreSequence(ids, ids[1:], (True,) * (len(ids) - 1))
+    return ScoreSequence(ids, None, ())
 
 
 def check_clean(engine: Engine) -> None:
@@ -107,7 +107,7 @@ def test_a_prefill_in_flight_fails_and_opens_nothing(engine: Engine) -> None:
     check_clean(engine)
 
 
-@pytest.mark.parametrize("lengths", [(84,), (3, 3, 3)], ids=["in a sequence", "between sequences"])
+@pytest.mark.parametrize("lengths", [(84,), (14, 14, 14)], ids=["in a sequence", "between sequences"])
 def test_a_score_in_flight_never_mixes(engine: Engine, lengths: tuple[int, ...]) -> None:
     kind = swapping_after_the_first_step(ScoreJob, engine)
     sequences = tuple(scored(LONG[:length]) for length in lengths)
