@@ -2,20 +2,16 @@
 
 from __future__ import annotations
 
-import weakref
 from collections.abc import Iterator
-from types import TracebackType
 
-import grpc
-
-from zeroulp.client.errors import ProtocolBroken
 from zeroulp.client.finished import Finished, finished_of
+from zeroulp.client.streamed_call import StreamedCall, broken
 from zeroulp.client.token import Token, token_of
-from zeroulp.client.wire import Stream, Wire
+from zeroulp.client.wire import Wire
 from zeroulp.v1 import decoder_pb2
 
 
-class Generation:
+class Generation(StreamedCall[decoder_pb2.GenerateResponse]):
     """An iterator over the tokens of one generation, which is under way when this exists.
 
     Reading raises the ZeroulpError that ended the call early. Leaving the ``with`` block, closing
@@ -24,19 +20,12 @@ class Generation:
     """
 
     def __init__(self, wire: Wire, request: decoder_pb2.GenerateRequest) -> None:
-        self._events: Stream[decoder_pb2.GenerateResponse] = wire.stream(wire.stub.Generate, request)
-        # Not __del__: this also runs at exit, and holds the call without this object.
-        self._release = weakref.finalize(self, self._events.cancel)
+        super().__init__(
+            wire.stream(wire.stub.Generate, request), decoder_pb2.GenerateResponse(), "generation"
+        )
         self._texts: list[str] = []
         self._finished: Finished | None = None
-        try:
-            first = next(self._events, decoder_pb2.GenerateResponse())
-            if first.WhichOneof("event") != "started":
-                raise _broken("a generation began without its first event")
-        except BaseException:
-            self.cancel()
-            raise
-        self._started = first.started
+        self._started: decoder_pb2.GenerationStarted = self._first.started
 
     @property
     def session_id(self) -> str:
@@ -79,9 +68,9 @@ class Generation:
                     # Not the end of the call yet: its status follows.
                     self._finished = finished_of(event.finished)
                 case _:
-                    raise _broken("a generation told of its start twice, or of something unknown")
+                    raise broken("a generation told of its start twice, or of something unknown")
         if self._finished is None:
-            raise _broken("a generation ended without its last event")
+            raise broken("a generation ended without its last event")
         raise StopIteration
 
     def pieces(self) -> Iterator[str]:
@@ -100,22 +89,3 @@ class Generation:
         for _ in self:
             pass
         return "".join(self._texts) + self.finished.text
-
-    def cancel(self) -> None:
-        """End the call; without effect when it has ended."""
-        self._release()
-
-    def __enter__(self) -> Generation:
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
-        self.cancel()
-
-
-def _broken(message: str) -> ProtocolBroken:
-    return ProtocolBroken(message, code=grpc.StatusCode.INTERNAL.name)

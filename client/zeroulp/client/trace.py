@@ -2,17 +2,13 @@
 
 from __future__ import annotations
 
-import weakref
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from types import TracebackType
 
-import grpc
-
-from zeroulp.client.errors import ProtocolBroken
 from zeroulp.client.prompt import Tokens, put_tokens
+from zeroulp.client.streamed_call import StreamedCall, broken
 from zeroulp.client.trace_tensor import VALUE_BYTES, TraceTensor
-from zeroulp.client.wire import Stream, Wire
+from zeroulp.client.wire import Wire
 from zeroulp.client.work import Work, work_of
 from zeroulp.v1 import decoder_pb2
 
@@ -26,7 +22,7 @@ class TensorInfo:
     """Positions, features."""
 
 
-class Trace:
+class Trace(StreamedCall[decoder_pb2.TraceResponse]):
     """An iterator over the tensors of one pass, in the order in which they were computed.
 
     The pass is over when this exists, and no session was changed by it. Reading raises the ZeroulpError
@@ -35,16 +31,11 @@ class Trace:
     """
 
     def __init__(self, wire: Wire, request: decoder_pb2.TraceRequest) -> None:
-        self._events: Stream[decoder_pb2.TraceResponse] = wire.stream(wire.stub.Trace, request)
-        # Not __del__: this also runs at exit, and holds the call without this object.
-        self._release = weakref.finalize(self, self._events.cancel)
+        super().__init__(wire.stream(wire.stub.Trace, request), decoder_pb2.TraceResponse(), "trace")
         self._work: Work | None = None
+        self._started: decoder_pb2.TraceStarted = self._first.started
         try:
-            first = next(self._events, decoder_pb2.TraceResponse())
-            if first.WhichOneof("event") != "started":
-                raise _broken("a trace began without its first event")
-            self._started = first.started
-            self._tensors = tuple(_info_of(tensor) for tensor in first.started.tensors)
+            self._tensors = tuple(_info_of(tensor) for tensor in self._started.tensors)
         except BaseException:
             self.cancel()
             raise
@@ -101,11 +92,11 @@ class Trace:
             return self._read(info)
         for event in self._events:
             if event.WhichOneof("event") != "finished" or self._work is not None:
-                raise _broken("a trace went on after its last tensor")
+                raise broken("a trace went on after its last tensor")
             # Not the end of the call yet: its status follows.
             self._work = work_of(event.finished.work)
         if self._work is None:
-            raise _broken("a trace ended without its last event")
+            raise broken("a trace ended without its last event")
         raise StopIteration
 
     def _read(self, info: TensorInfo) -> TraceTensor:
@@ -122,24 +113,9 @@ class Trace:
                 and len(part.values) == len(part.positions) * features * VALUE_BYTES > 0
             )
             if not fits:
-                raise _broken(f"a trace broke off within {info.name}, or brought something else")
+                raise broken(f"a trace broke off within {info.name}, or brought something else")
             values += part.values
         return TraceTensor(info.name, info.shape, self.positions, bytes(values))
-
-    def cancel(self) -> None:
-        """End the call; without effect when it has ended."""
-        self._release()
-
-    def __enter__(self) -> Trace:
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
-        self.cancel()
 
 
 def trace_request(
@@ -165,9 +141,5 @@ def trace_request(
 
 def _info_of(message: decoder_pb2.TensorInfo) -> TensorInfo:
     if message.type != decoder_pb2.TENSOR_TYPE_F64 or len(message.shape) != 2:
-        raise _broken(f"a trace announced {message.name} of a type or shape that is not known")
+        raise broken(f"a trace announced {message.name} of a type or shape that is not known")
     return TensorInfo(message.name, (message.shape[0], message.shape[1]))
-
-
-def _broken(message: str) -> ProtocolBroken:
-    return ProtocolBroken(message, code=grpc.StatusCode.INTERNAL.name)

@@ -27,7 +27,8 @@ from zeroulp.server.engine.generation import Generation
 from zeroulp.server.engine.hall import Hall
 from zeroulp.server.engine.stop_signal import StopSignal
 from zeroulp.server.jobs.append import Append
-from zeroulp.server.jobs.job import Job, Share
+from zeroulp.server.jobs.job import Share
+from zeroulp.server.jobs.stream_job import StreamJob
 from zeroulp.server.jobs.utterance import Utterance
 
 _QUIET = Wanted(Scope.NONE)
@@ -42,7 +43,7 @@ class _State:
     utterance: Utterance
 
 
-class GenerateJob(Job):
+class GenerateJob(StreamJob):
     """A fresh generation and one that is taken up again tell committed tokens by the same code.
 
     ``told`` counts the generated tokens that have passed through the text; those before
@@ -58,10 +59,9 @@ class GenerateJob(Job):
         session_id: str | None = None,
         resume_position: int | None = None,
     ) -> None:
-        super().__init__(stop, call.session_id if call is not None else session_id)
+        super().__init__(stop, channel, call.session_id if call is not None else session_id)
         self._call = call
         self._resume_position = resume_position
-        self.channel = channel
         self._append: Append | None = None
         self._holds_place = False
         self._work = Work()
@@ -260,17 +260,6 @@ class GenerateJob(Job):
         self.answer(end)
 
     # -- end -----------------------------------------------------------------------------------
-
-    def tell(self) -> None:
-        """End the stream well."""
-        self.channel.put(self._outcome)
-        self.channel.close()
-        super().tell()
-
-    def fail(self, error: BaseException) -> None:
-        """End the stream with an error after the tokens that were committed."""
-        super().fail(error)
-        self.channel.close(error)
 
     def release(self, hall: Hall) -> None:
         """Give back the room that was not used, and the session if that was asked for."""

@@ -15,7 +15,8 @@ from zeroulp.server.engine.event_channel import EventChannel
 from zeroulp.server.engine.hall import Hall
 from zeroulp.server.engine.stop_signal import StopSignal
 from zeroulp.server.engine.trace_calls import TraceCall, TraceEvent, TraceFinished
-from zeroulp.server.jobs.job import Job, Share
+from zeroulp.server.jobs.job import Share
+from zeroulp.server.jobs.stream_job import StreamJob
 from zeroulp.server.jobs.trace_plan import TracePlan, planned
 from zeroulp.server.jobs.trace_stream import events_of
 
@@ -28,16 +29,15 @@ class _Pass:
     tracer: Tracer
 
 
-class TraceJob(Job):
+class TraceJob(StreamJob):
     """Computes first, keeping what was chosen, and then streams it as its reader takes it.
 
     The cache's room and a session's turn are given back in between; the values' room is held to the end.
     """
 
     def __init__(self, stop: StopSignal, call: TraceCall, channel: EventChannel[TraceEvent]) -> None:
-        super().__init__(stop, call.session_id)
+        super().__init__(stop, channel, call.session_id)
         self._call = call
-        self.channel = channel
         self._pass: _Pass | None = None
         self._held_bytes = 0
         self._cache: SequenceCache | None = None
@@ -132,17 +132,6 @@ class TraceJob(Job):
             self.channel.put(event)
 
     # -- end -----------------------------------------------------------------------------------
-
-    def tell(self) -> None:
-        """End the stream well."""
-        self.channel.put(self._outcome)
-        self.channel.close()
-        super().tell()
-
-    def fail(self, error: BaseException) -> None:
-        """End the stream with an error after what was sent."""
-        super().fail(error)
-        self.channel.close(error)
 
     def release(self, hall: Hall) -> None:
         """Give back everything that is still held."""
