@@ -58,8 +58,8 @@ proto: $(DEV)  ## regenerate the code of proto/zeroulp/v1
 serve: $(SERVER) $(if $(filter $(PULLABLE),$(MODEL)),pull)  ## run the daemon: MODEL, LISTEN, THREADS
 	$(BIN)/zeroulp serve --model "$(MODEL)" --listen "$(LISTEN)" $(if $(THREADS),--threads "$(THREADS)")
 
-bench: $(DEV) pull  ## measure decode and prefill
-	$(BIN)/python tests/benchmarks/bench.py $(BENCH)
+bench: $(DEV) pull  ## measure the machine, the daemon and its peers
+	PYTHONPATH=tests $(BIN)/python -m benchmarks.bench $(BENCH)
 
 pull: $(SERVER)  ## fetch the real model into the user's cache folder
 	$(BIN)/zeroulp pull $(PULLABLE)

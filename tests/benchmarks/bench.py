@@ -1,6 +1,6 @@
-"""Measure the daemon over gRPC, and a peer in the same run where one is at hand.
+"""Measure the daemon over gRPC, and peers in the same run where they are at hand.
 
-Rounds alternate between daemon and peer, so that a machine that changes its speed changes it for both;
+Rounds alternate between daemon and peers, so that a machine that changes its speed changes it for all;
 medians are compared. Nothing here is asserted.
 """
 
@@ -11,125 +11,98 @@ import json
 import platform
 import random
 import statistics
-import subprocess
 import sys
-import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
+from typing import Any
 
-from zeroulp.client import GREEDY, Client
+from benchmarks.daemon import Daemon
+from benchmarks.peer import PEERS, Peer
+from benchmarks.roofline import roofline
 from zeroulp.model.library.resolve import resolve
 
-PREFILL_TOKENS = 512
-DECODE_PROMPT = 32
-DECODE_TOKENS = 16
-VOCABULARY = 49152
-PEER = "transformers, float64"
+OURS = "zeroulp"
+FIGURES: dict[str, tuple[str, int, int]] = {
+    "prefill 32": ("prefill", 32, 1),
+    "prefill 128": ("prefill", 128, 1),
+    "prefill 512": ("prefill", 512, 1),
+    "decode, 1 session": ("decode", 16, 1),
+    "decode, 8 sessions": ("decode", 8, 8),
+    "decode, 32 sessions": ("decode", 4, 32),
+}
+"""Method, tokens, rows."""
+CONTEXTS = (32, 128, 512, 1024, 2048)
+SHORT = ("prefill 512", "decode, 1 session", "decode, 8 sessions")
+
+Rates = dict[str, dict[str, list[float]]]
 
 
-class Daemon:
-    """A daemon of our own on a free port."""
-
-    def __init__(self, threads: int) -> None:
-        command = [sys.executable, "-m", "zeroulp.client", "serve", "--model", "smollm2-135m"]
-        self._process = subprocess.Popen(
-            [*command, "--listen", "127.0.0.1:0", "--threads", str(threads)],
-            stdout=subprocess.PIPE,
-            stderr=subprocess.DEVNULL,
-            text=True,
-        )
-        lines = [self._process.stdout.readline() for _ in range(2)] if self._process.stdout else []
-        if "listening on " not in lines[0]:
-            raise SystemExit("the daemon did not start; run `zeroulp serve --model smollm2-135m` to see why")
-        self.client = Client(lines[0].split("listening on ")[1].strip())
-
-    def prefill(self) -> float:
-        ids = [random.randrange(VOCABULARY) for _ in range(PREFILL_TOKENS)]
-        start = time.perf_counter()
-        with self.client.prefill(ids):
-            return time.perf_counter() - start
-
-    def decode(self) -> float:
-        """Seconds for DECODE_TOKENS streamed tokens of one session, the first not counted."""
-        ids = [random.randrange(VOCABULARY) for _ in range(DECODE_PROMPT)]
-        tokens = self.client.generate(
-            ids, max_new_tokens=DECODE_TOKENS + 1, sampling=GREEDY, ignore_end_tokens=True
-        )
-        next(iter(tokens))
-        start = time.perf_counter()
-        for _ in tokens:
-            pass
-        return time.perf_counter() - start
-
-    def stop(self) -> None:
-        self.client.close()
-        self._process.terminate()
-        self._process.wait()
-
-
-class Peer:
-    """The peer in a process of its own, so that neither disturbs the other's threads."""
-
-    def __init__(self, python: str, model: Path, threads: int) -> None:
-        script = str(Path(__file__).with_name("peer_transformers.py"))
-        self._process = subprocess.Popen(
-            [python, script, str(model), str(threads)],
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.DEVNULL,
-            text=True,
-        )
-        self.ready = self._line() == "ready"
-
-    def _line(self) -> str:
-        return self._process.stdout.readline().strip() if self._process.stdout else ""
-
-    def ask(self, command: str, count: int) -> float:
-        if self._process.stdin is None:
-            raise RuntimeError("the peer has no input")
-        print(command, count, file=self._process.stdin, flush=True)
-        return float(self._line())
-
-    def stop(self) -> None:
-        self._process.kill()
-        self._process.wait()
-
-
-def measure(daemon: Daemon, peer: Peer | None, rounds: int) -> dict[str, list[float]]:
-    """Return tokens per second of every round by figure."""
-    figures: dict[str, tuple[int, Callable[[], float]]] = {
-        f"prefill {PREFILL_TOKENS}": (PREFILL_TOKENS, daemon.prefill),
-        "decode": (DECODE_TOKENS, daemon.decode),
-    }
-    if peer is not None:
-        figures[f"peer prefill {PREFILL_TOKENS}"] = (
-            PREFILL_TOKENS,
-            lambda: peer.ask("prefill", PREFILL_TOKENS),
-        )
-        figures["peer decode"] = DECODE_TOKENS, lambda: peer.ask("decode", DECODE_TOKENS)
-    rates: dict[str, list[float]] = {name: [] for name in figures}
+def measure(systems: dict[str, Daemon | Peer], names: Sequence[str], rounds: int) -> Rates:
+    """Return tokens per second of every round, by figure and system."""
+    rates: Rates = {name: {system: [] for system in systems} for name in names}
     for done in range(rounds + 1):
-        for name, (tokens, run) in figures.items():
-            print(f"\rround {done} of {rounds}: {name}          ", end="", file=sys.stderr, flush=True)
-            seconds = run()
-            if done:  # the first round warms up
-                rates[name].append(tokens / seconds)
-    print("\r" + " " * 60 + "\r", end="", file=sys.stderr)
+        for name in names:
+            method, tokens, rows = FIGURES[name]
+            for system, at_hand in systems.items():
+                progress(f"round {done} of {rounds}: {name}, {system}")
+                run: Callable[[int, int], float] = getattr(at_hand, method)
+                seconds = run(tokens, rows)
+                if done:  # the first round warms up
+                    rates[name][system].append(tokens * rows / seconds)
+    progress("")
     return rates
 
 
-def report(rates: dict[str, list[float]], threads: int) -> dict[str, object]:
-    """Print the table and return it."""
-    medians = {name: statistics.median(values) for name, values in rates.items()}
-    rows: list[dict[str, object]] = []
-    print(f"{'tokens/s, medians':22} {'zeroulp':>9} {'min..max':>15} {'peer':>9} {'ratio':>6}")
-    for name in (name for name in rates if not name.startswith("peer ")):
-        peer = medians.get(f"peer {name}")
-        spread = f"{min(rates[name]):.1f}..{max(rates[name]):.1f}"
-        ratio = f"{medians[name] / peer:.2f}" if peer else "-"
-        print(f"{name:22} {medians[name]:9.1f} {spread:>15} {f'{peer:.1f}' if peer else '-':>9} {ratio:>6}")
-        rows.append({"figure": name, "zeroulp": rates[name], "peer": rates.get(f"peer {name}")})
-    return {"threads": threads, "processor": platform.processor(), "peer": PEER, "figures": rows}
+def progress(text: str) -> None:
+    """Show what is being done, over what was shown before."""
+    print(f"\r{text:70}\r", end="", file=sys.stderr, flush=True)
+
+
+def show(rates: Rates) -> None:
+    """Print medians and ratios."""
+    peers = [system for system in next(iter(rates.values())) if system != OURS]
+    print(
+        f"{'tokens/s, medians':22} {OURS:>9} {'min..max':>15}"
+        + "".join(f" {p:>18} {'ratio':>6}" for p in peers)
+    )
+    for name, systems in rates.items():
+        ours = statistics.median(systems[OURS])
+        spread = f"{min(systems[OURS]):.1f}..{max(systems[OURS]):.1f}"
+        line = f"{name:22} {ours:9.1f} {spread:>15}"
+        for peer in peers:
+            theirs = statistics.median(systems[peer])
+            line += f" {theirs:18.1f} {ours / theirs:6.2f}"
+        print(line)
+
+
+def alone(daemon: Daemon) -> dict[str, float]:
+    """Return what has no peer: the cost against the context's length, waiting under load, memory."""
+    figures = {}
+    for context in CONTEXTS:
+        progress(f"decode at context {context}")
+        figures[f"ms a token at context {context}"] = daemon.decode_at(context, 8) * 1e3
+    for streams in (0, 8):
+        progress(f"first token beside {streams} streams")
+        figures[f"ms to the first token of 128, beside {streams} streams"] = (
+            daemon.first_token(128, streams) * 1e3
+        )
+    figures["resident MB at the end"] = daemon.resident_bytes / 1e6
+    progress("")
+    return figures
+
+
+def systems_at_hand(python: str, model: Path, threads: int) -> dict[str, Daemon | Peer]:
+    """Return the daemon and the peers that the given Python can run; tell of the others."""
+    found: dict[str, Daemon | Peer] = {OURS: Daemon(threads)}
+    for kind in PEERS:
+        progress(f"starting {kind.name}")
+        peer = Peer(kind, python, model, threads)
+        if peer.ready:
+            found[kind.name] = peer
+            continue
+        peer.stop()
+        print(f"no peer {kind.name}: {python} lacks {kind.needs}")
+    return found
 
 
 def main() -> None:
@@ -137,28 +110,32 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--threads", type=int, default=2)
     parser.add_argument("--rounds", type=int, default=5)
-    parser.add_argument(
-        "--peer-python", default=sys.executable, help="a Python that has torch and transformers"
-    )
+    parser.add_argument("--peer-python", default=sys.executable, help="a Python that has the peers")
+    parser.add_argument("--short", action="store_true", help=f"only {'; '.join(SHORT)}")
     parser.add_argument("--json", type=Path, help="also write every round's figures here")
     options = parser.parse_args()
     random.seed(0)
     model = resolve("smollm2-135m")
     if not isinstance(model, Path):
         raise SystemExit("smollm2-135m is not a file")
-    peer: Peer | None = Peer(options.peer_python, model, options.threads)
-    if peer is not None and not peer.ready:
-        lacks = f"{options.peer_python} lacks torch, transformers, gguf or accelerate"
-        print(f"no peer ({PEER}): {lacks}; our own figures only")
-        peer.stop()
-        peer = None
-    daemon = Daemon(options.threads)
+    table: dict[str, Any] = {"threads": options.threads, "processor": platform.processor()}
+    if not options.short:
+        progress("what the machine can do")
+        table["roofline"] = roofline(options.threads)
+        for name, value in table["roofline"].items():
+            print(f"{name:60} {value:8.2f} e9/s")
+    systems = systems_at_hand(options.peer_python, model, options.threads)
     try:
-        table = report(measure(daemon, peer, options.rounds), options.threads)
+        table["rates"] = measure(systems, SHORT if options.short else list(FIGURES), options.rounds)
+        show(table["rates"])
+        daemon = systems[OURS]
+        if not options.short and isinstance(daemon, Daemon):
+            table["alone"] = alone(daemon)
+            for name, value in table["alone"].items():
+                print(f"{name:60} {value:8.1f}")
     finally:
-        daemon.stop()
-        if peer is not None:
-            peer.stop()
+        for system in systems.values():
+            system.stop()
     if options.json:
         options.json.write_text(json.dumps(table, indent=1) + "\n")
 

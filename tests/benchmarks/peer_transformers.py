@@ -27,12 +27,12 @@ def main() -> None:
         result = call()
         return result, time.perf_counter() - start
 
-    def prefill(tokens: int) -> float:
-        ids = torch.randint(0, vocabulary, (1, tokens))
+    def prefill(tokens: int, rows: int) -> float:
+        ids = torch.randint(0, vocabulary, (rows, tokens))
         return float(timed(lambda: model(ids, use_cache=True, logits_to_keep=1))[1])
 
-    def decode(tokens: int) -> float:
-        out = model(torch.randint(0, vocabulary, (1, 32)), use_cache=True)
+    def decode(tokens: int, rows: int) -> float:
+        out = model(torch.randint(0, vocabulary, (rows, 32)), use_cache=True)
         seconds = 0.0
         for _ in range(tokens):
             ids, cache = out.logits[:, -1:].argmax(-1), out.past_key_values
@@ -43,8 +43,8 @@ def main() -> None:
     print("ready", flush=True)
     with torch.inference_mode():
         for line in sys.stdin:
-            command, count = line.split()
-            print({"prefill": prefill, "decode": decode}[command](int(count)), flush=True)
+            command, tokens, rows = line.split()
+            print({"prefill": prefill, "decode": decode}[command](int(tokens), int(rows)), flush=True)
 
 
 if __name__ == "__main__":
