@@ -10,9 +10,7 @@ from numpy.typing import DTypeLike, NDArray
 
 from zeroulp.model.kernels.arrays import F64, Panels
 from zeroulp.model.kernels.lookup import widen_panels
-from zeroulp.model.kernels.vectors import LANES
-
-CACHE_LINE = 64
+from zeroulp.model.kernels.vectors import CACHE_LINE, LANES
 
 _NAMES = {"float64": "f64", "float32": "f32", "uint16": "bf16", "uint32": "q4_1", "int32": "q8_0"}
 

@@ -22,8 +22,10 @@ F32 = np.float32
 
 
 def block(rng: np.random.Generator, kind: str) -> bytes:
-    """One block of a file: float16 scale (and minimum), then the numbers."""
-    halves = (rng.normal(size=2) * 2.0 ** rng.integers(-10, 3, 2)).astype(np.float16)
+    """One block of a file: float16 scale (and a minimum of up to 256 times it), then the numbers."""
+    exponents = rng.integers(-10, 3) + np.array([0, rng.integers(-8, 9)])
+    halves = (rng.choice([-1, 1], 2) * rng.uniform(1, 2, 2) * 2.0**exponents).astype(np.float16)
+    halves[rng.random(2) < 0.05] = 0
     if kind == "Q4_1":
         return halves.tobytes() + rng.integers(0, 256, 16, np.uint8).tobytes()
     return halves[:1].tobytes() + rng.integers(-128, 128, 32, np.int8).tobytes()
@@ -84,11 +86,42 @@ def test_lookup(rng: np.random.Generator, kind: str) -> None:
     assert x.tobytes() == np.ascontiguousarray(values.T)[ids].tobytes()
 
 
-def test_other_types_are_widened_when_they_are_loaded() -> None:
-    assert [packs(kind) for kind in ("Q4_1", "Q8_0", "Q4_0", "Q6_K", "F32")] == [
-        True,
-        True,
-        False,
-        False,
-        False,
-    ]
+def test_other_types_are_widened_when_they_are_loaded(rng: np.random.Generator) -> None:
+    kinds = ("Q4_1", "Q8_0", "Q4_0", "Q6_K", "F32")
+    kept = [packs(kind, np.frombuffer(block(rng, "Q4_1"), np.uint8).reshape(1, -1)) for kind in kinds]
+    assert kept == [True, True, False, False, False]
+
+
+@settings(max_examples=300)
+@given(bits=st.lists(st.integers(0, 2**16 - 1), min_size=2, max_size=2))
+def test_q4_1_blocks_in_which_the_format_rounds_are_widened_too(bits: list[int]) -> None:
+    halves = np.array(bits, np.uint16)
+    scale, minimum = (float(half) for half in halves.view(np.float16))
+    raw = np.frombuffer(halves.tobytes() + bytes(16), np.uint8).reshape(1, -1)
+    if packs("Q4_1", raw):
+        for q in range(16):
+            value = scale * q + minimum
+            assert float(F32(F32(scale) * F32(q)) + F32(minimum)) == value == float(F32(value))
+
+
+@pytest.mark.parametrize(
+    ("scale", "minimum", "kept"),
+    [
+        (0.0, 0.0, True),
+        (0.0, -1000.0, True),
+        (0.125, 0.0, True),
+        (2.0**-24, 2.0**-24, True),
+        (0.1, -0.8, True),
+        (0.1, -600.0, True),
+        (0.001, 20.0, False),
+        (2.0**-24, 1.0, False),
+        (np.inf, 1.0, False),
+        (1.0, np.nan, False),
+    ],
+)
+def test_which_q4_1_blocks_are_kept(scale: float, minimum: float, kept: bool) -> None:
+    halves = np.array([scale, minimum], np.float16)
+    raw = np.frombuffer(halves.tobytes() + bytes(16), np.uint8).reshape(1, -1)
+    good = np.frombuffer(np.array([0.1, -0.8], np.float16).tobytes() + bytes(16), np.uint8).reshape(1, -1)
+    assert packs("Q4_1", raw) is kept
+    assert packs("Q4_1", np.concatenate([good, raw, good])) is kept

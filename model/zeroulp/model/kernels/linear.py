@@ -59,9 +59,13 @@ def _few_rows(x: F64, rows: int, depth: int, w: Panels, y: F64, width: int, firs
     """Multiply up to FEW_ROWS rows with whole panels ``first..last``: bound by the stream of weights."""
     step = stored_size(w, depth)
     panel = first
-    # Quantised panels are bound by their widening, which hides the latency of the ascending sums. Others
-    # are bound by that latency and by the memory: several streams at once.
-    if rows == 1 and not is_quantised(w):
+    # Several panels at once hide the latency of the ascending sums. Quantised ones are bound by their
+    # widening, and two of them fill the sixteen registers of AVX2 with sums, scales and minima.
+    if rows == 1 and is_quantised(w):
+        while panel + 2 <= last:
+            tile(1, 2, 0, x, 0, depth, 1, w, panel * step, LANES, step, depth, y, panel * LANES, width)
+            panel += 2
+    elif rows == 1:
         while panel + 4 <= last:
             tile(1, 4, 0, x, 0, depth, 1, w, panel * step, LANES, step, depth, y, panel * LANES, width)
             panel += 4
