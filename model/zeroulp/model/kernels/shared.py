@@ -22,11 +22,11 @@ from zeroulp.model.kernels.vectors import LANES
 MOST_PARTS = 64
 
 _LINEAR = {
-    "float64": parts.linear_f64,
-    "float32": parts.linear_f32,
-    "uint16": parts.linear_bf16,
-    "uint32": parts.linear_q4_1,
-    "int32": parts.linear_q8_0,
+    np.dtype(np.float64): parts.linear_f64,
+    np.dtype(np.float32): parts.linear_f32,
+    np.dtype(np.uint16): parts.linear_bf16,
+    np.dtype(np.uint32): parts.linear_q4_1,
+    np.dtype(np.int32): parts.linear_q8_0,
 }
 """By the dtype of the panels, which tells how they are stored."""
 
@@ -48,7 +48,7 @@ def linear(control: I64, x: F64, packed: F64, weights: Sequence[Weights], result
     """
     jobs = np.empty((len(weights), JOB_WORDS), np.int64)
     for job, (w, width), y in zip(jobs, weights, results, strict=True):
-        _linear_job(job, _LINEAR[w.dtype.name].address, x, packed, w, width, y)
+        _linear_job(job, _LINEAR[w.dtype].address, x, packed, w, width, y)
     run_jobs(control, jobs)
 
 

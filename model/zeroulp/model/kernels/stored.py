@@ -151,7 +151,8 @@ def _blocks(
 
 def _numbers(builder: ir.IRBuilder) -> ir.Value:
     """Return a place on the stack for the numbers of one block ``[BLOCK_TERMS, LANES]``."""
-    place = cgutils.alloca_once(builder, ir.ArrayType(I32, BLOCK_TERMS * LANES))
+    with builder.goto_entry_block():  # not cgutils.alloca_once, which also fills it with zeros
+        place = builder.alloca(ir.ArrayType(I32, BLOCK_TERMS * LANES))
     place.align = CACHE_LINE
     return builder.bitcast(place, I32.as_pointer())
 
