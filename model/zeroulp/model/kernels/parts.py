@@ -13,7 +13,12 @@ from numba import carray
 
 from zeroulp.model.kernels.arrays import I64, Panels
 from zeroulp.model.kernels.atomics import bits_float, pointer_at
-from zeroulp.model.kernels.attention import attention_part
+from zeroulp.model.kernels.attention import (
+    attention_part,
+    few_mixes_part,
+    few_probabilities_part,
+    few_scores_part,
+)
 from zeroulp.model.kernels.cache_rows import BLOCK
 from zeroulp.model.kernels.elementwise import add_part, swiglu_part
 from zeroulp.model.kernels.jit import Part, kernel
@@ -120,21 +125,52 @@ def add(row: Any, part: int) -> None:
     add_part(_f64(job[3], size), _f64(job[4], size), _f64(job[5], size), part, job[1])
 
 
-@Part
-def attention(row: Any, part: int) -> None:
-    """Rows, width, blocks, heads, head width, padded width; q, first, last, table, keys, values.
-
-    Then scale, y, finite, table size.
-    """
-    job = carray(row, JOB_WORDS)
+@kernel
+def _attention_arrays(job: I64) -> Any:
+    """Return q, first, last, table, keys, values, y of an attention row: see `attention`."""
     rows, width, blocks, heads, head_width, padded = job[2], job[3], job[4], job[5], job[6], job[7]
     q = carray(pointer_at(job[8]), (rows, width), np.float64)
     y = carray(pointer_at(job[15]), (rows, width), np.float64)
     keys = carray(pointer_at(job[12]), (blocks, heads, BLOCK // LANES, head_width, LANES), np.float64)
     values = carray(pointer_at(job[13]), (blocks, heads, BLOCK, padded), np.float64)
-    first, last, table = _i64(job[9], rows), _i64(job[10], rows), _i64(job[11], job[17])
+    return q, _i64(job[9], rows), _i64(job[10], rows), _i64(job[11], job[17]), keys, values, y
+
+
+@Part
+def attention(row: Any, part: int) -> None:
+    """Rows, width, blocks, heads, head width, padded width; q, first, last, table, keys, values.
+
+    Then scale, y, finite, table size, scores, size of the scores.
+    """
+    job = carray(row, JOB_WORDS)
+    q, first, last, table, keys, values, y = _attention_arrays(job)
     finite = _i64(job[16], job[1])
     attention_part(q, first, last, table, keys, values, bits_float(job[14]), y, finite, part, job[1])
+
+
+@Part
+def few_scores(row: Any, part: int) -> None:
+    """As `attention`."""
+    job = carray(row, JOB_WORDS)
+    q, first, last, table, keys, _, _ = _attention_arrays(job)
+    few_scores_part(q, first, last, table, keys, _f64(job[18], job[19]), part, job[1])
+
+
+@Part
+def few_probabilities(row: Any, part: int) -> None:
+    """As `attention`."""
+    job = carray(row, JOB_WORDS)
+    q, first, last, table, keys, _, _ = _attention_arrays(job)
+    s, finite = _f64(job[18], job[19]), _i64(job[16], job[1])
+    few_probabilities_part(q, first, last, table, keys, bits_float(job[14]), s, finite, part, job[1])
+
+
+@Part
+def few_mixes(row: Any, part: int) -> None:
+    """As `attention`."""
+    job = carray(row, JOB_WORDS)
+    q, first, last, table, keys, values, y = _attention_arrays(job)
+    few_mixes_part(q, first, last, table, keys, values, _f64(job[18], job[19]), y, part, job[1])
 
 
 @Part

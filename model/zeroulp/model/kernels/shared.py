@@ -13,6 +13,9 @@ import numpy as np
 from zeroulp.model.kernels import parts
 from zeroulp.model.kernels.arrays import F64, I64, Panels
 from zeroulp.model.kernels.atomics import float_bits
+from zeroulp.model.kernels.attention_strip import STRIP_ROWS
+from zeroulp.model.kernels.cache_rows import BLOCK
+from zeroulp.model.kernels.elementwise import all_set
 from zeroulp.model.kernels.jit import Part, kernel
 from zeroulp.model.kernels.linear import FEW_ROWS, TILE_ROWS
 from zeroulp.model.kernels.parts import JOB_WORDS
@@ -30,6 +33,9 @@ _LINEAR = {
 }
 """By the dtype of the panels, which tells how they are stored."""
 
+_ATTENTION_OF_STRIPS = (parts.attention,)
+_ATTENTION_OF_FEW_ROWS = (parts.few_scores, parts.few_probabilities, parts.few_mixes)
+"""The kernels that follow one another; each begins when all parts of the one before have ended."""
 
 Weights = tuple[Panels, int]
 """Panels, and how many outputs they have."""
@@ -80,9 +86,16 @@ def attention(
     Row t sees the cache positions ``first[t] .. last[t]`` (last excluded). Returns whether every visible
     score was finite.
     """
-    finite = np.ones(MOST_PARTS, np.int64)
-    _run(control, _attention_job, parts.attention, q, first, last, table, keys, values, scale, y, finite)
-    return bool(finite.all())
+    jobs = np.empty((1, JOB_WORDS), np.int64)
+    heads, group = keys.shape[1], q.shape[1] // keys.shape[3] // keys.shape[1]
+    few = len(q) * group <= STRIP_ROWS
+    scores = np.empty(heads * len(q) * group * table.size * BLOCK if few else 0)
+    finite = np.empty(MOST_PARTS, np.int64)
+    _attention_job(jobs[0], q, first, last, table, keys, values, scale, y, finite, scores)
+    for part in _ATTENTION_OF_FEW_ROWS if few else _ATTENTION_OF_STRIPS:
+        jobs[0, 0] = part.address
+        run_jobs(control, jobs)
+    return all_set(finite)
 
 
 def log_normalisers(control: I64, z: F64, best: I64, log_tail: F64) -> None:
@@ -145,7 +158,6 @@ def _elementwise_job(job: I64, code: int, grain: int, a: F64, b: F64, y: F64) ->
 @kernel
 def _attention_job(
     job: I64,
-    code: int,
     q: F64,
     first: I64,
     last: I64,
@@ -155,17 +167,20 @@ def _attention_job(
     scale: float,
     y: F64,
     finite: I64,
+    scores: F64,
 ) -> None:
     rows, width = q.shape
     blocks, heads, _, head_width, _ = keys.shape
     visible = 0
     for row in range(rows):
         visible += last[row] - first[row]
-    _start(job, code, visible * width, 1 << 15, rows * width // head_width)
+    finite[:] = 1
+    _start(job, 0, visible * width, 1 << 13 if scores.size else 1 << 15, rows * width // head_width)
     job[2], job[3], job[4], job[5], job[6], job[7] = rows, width, blocks, heads, head_width, values.shape[3]
     job[8], job[9], job[10], job[11] = q.ctypes.data, first.ctypes.data, last.ctypes.data, table.ctypes.data
     job[12], job[13], job[14] = keys.ctypes.data, values.ctypes.data, float_bits(scale)
     job[15], job[16], job[17] = y.ctypes.data, finite.ctypes.data, table.size
+    job[18], job[19] = scores.ctypes.data, scores.size
 
 
 @kernel
