@@ -17,7 +17,7 @@ from zeroulp.model.kernels.attention_strip import STRIP_ROWS
 from zeroulp.model.kernels.cache_rows import BLOCK
 from zeroulp.model.kernels.elementwise import all_set
 from zeroulp.model.kernels.jit import Part, kernel
-from zeroulp.model.kernels.linear import FEW_ROWS, TILE_ROWS
+from zeroulp.model.kernels.linear import ABREAST, FEW_ROWS, TILE_ROWS
 from zeroulp.model.kernels.parts import JOB_WORDS
 from zeroulp.model.kernels.team import run_jobs
 from zeroulp.model.kernels.vectors import LANES
@@ -125,9 +125,7 @@ def _pack_job(job: I64, code: int, x: F64, packed: F64) -> None:
 @kernel
 def _linear_job(job: I64, code: int, x: F64, packed: F64, w: Panels, width: int, y: F64) -> None:
     rows, depth = x.shape
-    # Few rows stream four panels at once; many rows take them one by one, and small parts end together.
-    panels = 4 if rows <= FEW_ROWS else 1
-    _start(job, code, rows * depth * width, 1 << 15, width // (panels * LANES))
+    _start(job, code, rows * depth * width, 1 << 15, width // (ABREAST * LANES))
     job[2], job[3], job[4] = rows, depth, width
     job[5], job[6], job[7], job[8] = x.ctypes.data, w.ctypes.data, y.ctypes.data, packed.ctypes.data
     job[9] = w.size
