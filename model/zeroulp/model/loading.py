@@ -128,10 +128,10 @@ def _digest(text: str) -> str:
 def _stored(checkpoint: LlamaCheckpoint) -> Iterator[tuple[str, Values]]:
     """Yield each parameter; quantised blocks that the kernels widen themselves stay as they are."""
     for name, shape in checkpoint.configuration.parameter_shapes().items():
-        storage_type = checkpoint.storage_type(name)
-        if packs(storage_type):
+        storage_type, raw = checkpoint.storage_type(name), checkpoint.raw(name)
+        if packs(storage_type, raw):
             depth = shape[1] if name == TABLE else shape[0]
-            yield name, pack_blocks(storage_type, checkpoint.raw(name), depth)
+            yield name, pack_blocks(storage_type, raw, depth)
         else:
             yield name, checkpoint.tensor(name)
 

@@ -10,9 +10,7 @@ from numpy.typing import DTypeLike, NDArray
 
 from zeroulp.model.kernels.arrays import F64, Panels
 from zeroulp.model.kernels.lookup import widen_panels
-from zeroulp.model.kernels.vectors import LANES
-
-CACHE_LINE = 64
+from zeroulp.model.kernels.vectors import CACHE_LINE, LANES
 
 # Values widened at a time where only a question about them is asked: a few megabytes.
 _SLAB_VALUES = 2**18

@@ -14,15 +14,20 @@ Bytes = NDArray[np.uint8]
 Words = NDArray[np.uint32]
 
 _SCALE_BYTES = 2
+_Q4_1_BYTES = 2 * _SCALE_BYTES + BLOCK_TERMS // 2
 
 
-def packs(storage_type: str) -> bool:
-    """Tell whether blocks of a file's type are kept as they are; others are widened when they are loaded."""
-    return storage_type in _READERS
+def packs(storage_type: str, raw: Bytes) -> bool:
+    """Tell whether a file's rows ``[outputs, row_bytes]`` are kept as the blocks that they are.
+
+    Others are widened when they are loaded: types that the kernels do not know, and Q4_1 with a block in
+    which the format itself rounds.
+    """
+    return storage_type in _READERS and (storage_type != "Q4_1" or _is_exact(raw))
 
 
 def pack_blocks(storage_type: str, raw: Bytes, depth: int) -> PackedMatrix:
-    """Pack raw rows ``[outputs, row_bytes]`` of a quantised type, each the blocks of ``depth`` inputs."""
+    """Pack raw rows ``[outputs, row_bytes]`` that `packs` approves, each the blocks of ``depth`` inputs."""
     words, dtype, read = _READERS[storage_type]
     outputs = len(raw)
     panels = -(-outputs // LANES)
@@ -36,6 +41,20 @@ def pack_blocks(storage_type: str, raw: Bytes, depth: int) -> PackedMatrix:
     if whole < panels:
         target[whole, :, :, : outputs - whole * LANES] = blocks[whole * LANES :].transpose(1, 2, 0)
     return PackedMatrix(depth, outputs, stored)
+
+
+def _is_exact(raw: Bytes) -> bool:
+    """Tell whether ``scale * q + minimum`` is a float32, without rounding, for every q in every Q4_1 block.
+
+    The values of a block are multiples of the smaller of its two numbers' last places; what is no larger
+    than 2^24 of those fits. A block fails whose minimum is some thousand times its scale.
+    """
+    halves = np.ascontiguousarray(raw.reshape(-1, _Q4_1_BYTES)[:, : 2 * _SCALE_BYTES]).view(np.float16)
+    with np.errstate(invalid="ignore"):  # an infinity or a NaN is no float32 that is exact
+        places = np.where(halves == 0.0, np.inf, np.spacing(np.abs(halves)).astype(np.float64))
+        scale, minimum = halves[:, 0].astype(np.float64), halves[:, 1].astype(np.float64)
+        largest = np.maximum(np.abs(minimum), np.abs(minimum + 15.0 * scale))
+        return bool(np.all(largest <= 2.0**24 * places.min(axis=1)))
 
 
 def _scales(raw: Bytes, index: int) -> Words:

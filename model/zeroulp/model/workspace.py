@@ -9,18 +9,24 @@ from zeroulp.model.kernels.arrays import F64
 _LINE = 8
 """f64 values of a cache line: every array starts on one."""
 
+_MOST_VIEWS = 256
+"""Some steps' worth: a block takes about twenty arrays from each half."""
+
 
 class Workspace:
     """Two halves in turn: a block's results live in one while the next block fills the other.
 
     Fresh arrays would cost a page fault every 4 KB, which is a tenth of a prefill. Belongs to one
-    execution at a time; it keeps the size of the largest block that it has held.
+    execution at a time; it keeps the size of the largest block that it has held. Blocks of one step ask
+    for the same arrays, so the views of the last few steps are kept: slicing anew is a microsecond each.
     """
 
     def __init__(self) -> None:
         self._halves: list[F64] = [np.empty(0), np.empty(0)]
         self._now = 0
         self._used = 0
+        self._views: dict[tuple[int, int, int, int], F64] = {}
+        """By half, start, rows and features."""
 
     def turn(self) -> None:
         """Begin a block: what the block before the last one left is overwritten from here on."""
@@ -35,8 +41,16 @@ class Workspace:
         if self._used > self._halves[self._now].size:
             # Arrays that were handed out before keep the old buffer alive.
             self._halves[self._now] = _aligned(2 * self._used)
+            self._views.clear()
             start, self._used = 0, -(-size // _LINE) * _LINE
-        return self._halves[self._now][start : start + size].reshape(rows, features)
+        place = (self._now, start, rows, features)
+        view = self._views.get(place)
+        if view is None:
+            if len(self._views) >= _MOST_VIEWS:
+                self._views.clear()
+            view = self._halves[self._now][start : start + size].reshape(rows, features)
+            self._views[place] = view
+        return view
 
 
 def _aligned(size: int) -> F64:

@@ -13,8 +13,10 @@ F32 = np.float32
 
 
 def block(rng: np.random.Generator, kind: str) -> bytes:
-    """One block of a file: float16 scale (and minimum), then the numbers."""
-    halves = (rng.normal(size=2) * 2.0 ** rng.integers(-10, 3, 2)).astype(np.float16)
+    """One block of a file: float16 scale (and a minimum of up to 256 times it), then the numbers."""
+    exponents = rng.integers(-10, 3) + np.array([0, rng.integers(-8, 9)])
+    halves = (rng.choice([-1, 1], 2) * rng.uniform(1, 2, 2) * 2.0**exponents).astype(np.float16)
+    halves[rng.random(2) < 0.05] = 0
     if kind == "Q4_1":
         return halves.tobytes() + rng.integers(0, 256, 16, np.uint8).tobytes()
     return halves[:1].tobytes() + rng.integers(-128, 128, 32, np.int8).tobytes()

@@ -15,8 +15,9 @@ from zeroulp.model.configuration import Configuration
 from zeroulp.model.kernels import shared
 from zeroulp.model.kernels.arrays import F64, I64
 from zeroulp.model.kernels.attention import attention_part
+from zeroulp.model.kernels.attention_strip import STRIP_ROWS
 from zeroulp.model.kernels.cache_rows import BLOCK, layer_blocks, store_rows
-from zeroulp.model.kernels.team import new_control
+from zeroulp.model.kernels.team import new_control, run_jobs
 
 
 @dataclass
@@ -142,6 +143,27 @@ def test_each_part_alone(parts: int) -> None:
         assert finite.all()
         written += here
     assert (written == 1).all()
+
+
+@pytest.mark.parametrize("parts", [2, 3, 7, 64])
+@pytest.mark.parametrize(
+    ("group", "rows", "width"), [(3, 1, 6), (1, 1, 40), (3, STRIP_ROWS // 3, 20), (2, 4, 8)]
+)
+@pytest.mark.parametrize("window", [None, 40])
+def test_a_few_rows_in_any_parts(
+    monkeypatch: pytest.MonkeyPatch, parts: int, group: int, rows: int, width: int, window: int | None
+) -> None:
+    ran = []
+
+    def run_cut(control: I64, jobs: I64) -> None:
+        jobs[:, 1] = parts
+        ran.append(parts)
+        run_jobs(control, jobs)
+
+    monkeypatch.setattr(shared, "run_jobs", run_cut)
+    case = Case(3, group, width, 5 * BLOCK - 3, rows, window, seed=parts)
+    assert case.computed().tobytes() == case.naively().tobytes()
+    assert len(ran) == 3  # scores, probabilities, mixes
 
 
 def test_equal_scores_share_alike() -> None:

@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from naive.products import product
-from unit.kernels.quantised_blocks import matrix
+from unit.kernels.quantised_blocks import F32, block, matrix
 from zeroulp.model.kernels import shared
 from zeroulp.model.kernels.arrays import F64
 from zeroulp.model.kernels.linear import CHUNK
@@ -59,11 +59,42 @@ def test_lookup(rng: np.random.Generator, kind: str) -> None:
     assert x.tobytes() == np.ascontiguousarray(values.T)[ids].tobytes()
 
 
-def test_other_types_are_widened_when_they_are_loaded() -> None:
-    assert [packs(kind) for kind in ("Q4_1", "Q8_0", "Q4_0", "Q6_K", "F32")] == [
-        True,
-        True,
-        False,
-        False,
-        False,
-    ]
+def test_other_types_are_widened_when_they_are_loaded(rng: np.random.Generator) -> None:
+    kinds = ("Q4_1", "Q8_0", "Q4_0", "Q6_K", "F32")
+    kept = [packs(kind, np.frombuffer(block(rng, "Q4_1"), np.uint8).reshape(1, -1)) for kind in kinds]
+    assert kept == [True, True, False, False, False]
+
+
+@settings(max_examples=300)
+@given(bits=st.lists(st.integers(0, 2**16 - 1), min_size=2, max_size=2))
+def test_q4_1_blocks_in_which_the_format_rounds_are_widened_too(bits: list[int]) -> None:
+    halves = np.array(bits, np.uint16)
+    scale, minimum = (float(half) for half in halves.view(np.float16))
+    raw = np.frombuffer(halves.tobytes() + bytes(16), np.uint8).reshape(1, -1)
+    if packs("Q4_1", raw):
+        for q in range(16):
+            value = scale * q + minimum
+            assert float(F32(F32(scale) * F32(q)) + F32(minimum)) == value == float(F32(value))
+
+
+@pytest.mark.parametrize(
+    ("scale", "minimum", "kept"),
+    [
+        (0.0, 0.0, True),
+        (0.0, -1000.0, True),
+        (0.125, 0.0, True),
+        (2.0**-24, 2.0**-24, True),
+        (0.1, -0.8, True),
+        (0.1, -600.0, True),
+        (0.001, 20.0, False),
+        (2.0**-24, 1.0, False),
+        (np.inf, 1.0, False),
+        (1.0, np.nan, False),
+    ],
+)
+def test_which_q4_1_blocks_are_kept(scale: float, minimum: float, kept: bool) -> None:
+    halves = np.array([scale, minimum], np.float16)
+    raw = np.frombuffer(halves.tobytes() + bytes(16), np.uint8).reshape(1, -1)
+    good = np.frombuffer(np.array([0.1, -0.8], np.float16).tobytes() + bytes(16), np.uint8).reshape(1, -1)
+    assert packs("Q4_1", raw) is kept
+    assert packs("Q4_1", np.concatenate([good, raw, good])) is kept

@@ -10,7 +10,8 @@ from hypothesis import strategies as st
 from naive.packing import bits, from_bits, narrowest
 from unit.kernels.panels import STORAGES, packed_as, representable
 from zeroulp.model.kernels.arrays import F64
-from zeroulp.model.packing import CACHE_LINE, PackedMatrix, aligned_zeros, pack
+from zeroulp.model.kernels.vectors import CACHE_LINE
+from zeroulp.model.packing import PackedMatrix, aligned_zeros, pack
 
 BYTES = {"f64": 8, "f32": 4, "bf16": 2}
 # a bf16 number has 7 bits of fraction, a single 23; these patterns end just there, or one bit later

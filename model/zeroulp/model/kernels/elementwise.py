@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from numba.np.numpy_support import carray
 
-from zeroulp.model.kernels.arrays import F64
+from zeroulp.model.kernels.arrays import F64, I64
 from zeroulp.model.kernels.elementary import exp_into
 from zeroulp.model.kernels.elementary_bits import BLOCK, inlined, stack_buffer
 from zeroulp.model.kernels.jit import kernel
@@ -60,3 +60,12 @@ def first_non_finite_row(x: F64) -> int:
         if odd:
             return row
     return rows
+
+
+@kernel
+def all_set(flags: I64) -> bool:
+    """Tell whether no flag is 0."""
+    zeros = 0
+    for i in range(flags.size):
+        zeros += flags[i] == 0
+    return zeros == 0

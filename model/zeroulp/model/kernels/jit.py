@@ -69,7 +69,7 @@ class Part:
         with _kept_in_code_folder():
             return numba.cfunc(signature, cache=True, error_model="numpy")(self._function)
 
-    @property
+    @functools.cached_property
     def address(self) -> int:
         """Where the machine code starts."""
         return int(self._compiled.address)

@@ -16,8 +16,12 @@ FEW_ROWS = 8
 TILE_ROWS = 6
 """Rows of a packed tile: with two AVX2 registers of a panel, twelve sums that hide each other's latency."""
 
-CHUNK = 768
-"""Terms of a panel that are widened at a time: 48 KB, in a core's second-level cache beside the rows."""
+CHUNK = 576
+"""Terms of a panel that are widened at a time: a tile's rows of them, 27 KB, fit the first-level cache."""
+
+ABREAST = 4
+"""Panels that are widened at a time, 144 KB in the second-level cache: the rows, which may be megabytes, are
+read once for all of them."""
 
 
 @kernel
@@ -59,9 +63,13 @@ def _few_rows(x: F64, rows: int, depth: int, w: Panels, y: F64, width: int, firs
     """Multiply up to FEW_ROWS rows with whole panels ``first..last``: bound by the stream of weights."""
     step = stored_size(w, depth)
     panel = first
-    # Quantised panels are bound by their widening, which hides the latency of the ascending sums. Others
-    # are bound by that latency and by the memory: several streams at once.
-    if rows == 1 and not is_quantised(w):
+    # Several panels at once hide the latency of the ascending sums. Quantised ones are bound by their
+    # widening, and two of them fill the sixteen registers of AVX2 with sums, scales and minima.
+    if rows == 1 and is_quantised(w):
+        while panel + 2 <= last:
+            tile(1, 2, 0, x, 0, depth, 1, w, panel * step, LANES, step, depth, y, panel * LANES, width)
+            panel += 2
+    elif rows == 1:
         while panel + 4 <= last:
             tile(1, 4, 0, x, 0, depth, 1, w, panel * step, LANES, step, depth, y, panel * LANES, width)
             panel += 4
@@ -75,23 +83,38 @@ def _few_rows(x: F64, rows: int, depth: int, w: Panels, y: F64, width: int, firs
 
 
 @kernel
-def _many_rows_panel(
-    x: F64, packed: F64, rows: int, depth: int, wide: F64, start: int, y: F64, y_at: int, width: int
+def _many_rows_panels(
+    x: F64,
+    packed: F64,
+    rows: int,
+    depth: int,
+    wide: F64,
+    panels: int,
+    start: int,
+    count: int,
+    y: F64,
+    y_at: int,
+    width: int,
 ) -> None:
-    """Take the terms from ``start`` on that ``wide`` holds into the sums of one panel for all rows."""
-    count = wide.size // LANES
+    """Take the terms ``start .. start + count`` of some panels, widened, into the sums of all rows.
+
+    A tile's rows stay in the first-level cache while they meet one panel after the other.
+    """
     for index in range(rows // TILE_ROWS):
         at = (index * depth + start) * TILE_ROWS
-        out_at = y_at + index * TILE_ROWS * width
-        if start == 0:
-            tile(6, 1, 0, packed, at, 1, TILE_ROWS, wide, 0, LANES, 0, count, y, out_at, width)
-        else:
-            tile(6, 1, 1, packed, at, 1, TILE_ROWS, wide, 0, LANES, 0, count, y, out_at, width)
+        for p in range(panels):
+            w_at, out_at = p * count * LANES, y_at + index * TILE_ROWS * width + p * LANES
+            if start == 0:
+                tile(6, 1, 0, packed, at, 1, TILE_ROWS, wide, w_at, LANES, 0, count, y, out_at, width)
+            else:
+                tile(6, 1, 1, packed, at, 1, TILE_ROWS, wide, w_at, LANES, 0, count, y, out_at, width)
     for row in range(rows // TILE_ROWS * TILE_ROWS, rows):
-        if start == 0:
-            tile(1, 1, 0, x, row * depth, 0, 1, wide, 0, LANES, 0, count, y, y_at + row * width, 0)
-        else:
-            tile(1, 1, 1, x, row * depth + start, 0, 1, wide, 0, LANES, 0, count, y, y_at + row * width, 0)
+        for p in range(panels):
+            at, w_at, out_at = row * depth + start, p * count * LANES, y_at + row * width + p * LANES
+            if start == 0:
+                tile(1, 1, 0, x, at, 0, 1, wide, w_at, LANES, 0, count, y, out_at, 0)
+            else:
+                tile(1, 1, 1, x, at, 0, 1, wide, w_at, LANES, 0, count, y, out_at, 0)
 
 
 @kernel
@@ -112,16 +135,21 @@ def _many_rows(
     Bound by the products.
     """
     chunks = (depth + CHUNK - 1) // CHUNK
-    scratch = np.empty((min(depth, CHUNK) + BLOCK_TERMS) * LANES + LANES)
+    scratch = np.empty(ABREAST * (min(depth, CHUNK) + BLOCK_TERMS) * LANES + LANES)
     skip = -scratch.ctypes.data % (8 * LANES) // 8  # a panel row should not straddle two cache lines
     for chunk in range(chunks):
         # whole blocks of a quantised format, so that a chunk starts where a block does
         start = depth * chunk // chunks // BLOCK_TERMS * BLOCK_TERMS
         stop = depth * (chunk + 1) // chunks // BLOCK_TERMS * BLOCK_TERMS if chunk + 1 < chunks else depth
-        wide = scratch[skip : skip + (stop - start) * LANES]
-        for panel in range(first, last):
-            widen(w, panel * stored_size(w, depth) + stored_size(w, start), stop - start, wide)
-            _many_rows_panel(x, packed, rows, depth, wide, start, y, y_at + (panel - first) * LANES, width)
+        count = stop - start
+        for panel in range(first, last, ABREAST):
+            panels = min(ABREAST, last - panel)
+            for p in range(panels):
+                wide = scratch[skip + p * count * LANES : skip + (p + 1) * count * LANES]
+                widen(w, (panel + p) * stored_size(w, depth) + stored_size(w, start), count, wide)
+            wide = scratch[skip : skip + panels * count * LANES]
+            out_at = y_at + (panel - first) * LANES
+            _many_rows_panels(x, packed, rows, depth, wide, panels, start, count, y, out_at, width)
 
 
 @kernel

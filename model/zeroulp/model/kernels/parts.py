@@ -13,7 +13,12 @@ from numba import carray
 
 from zeroulp.model.kernels.arrays import I64, Panels
 from zeroulp.model.kernels.atomics import bits_float, pointer_at
-from zeroulp.model.kernels.attention import attention_part
+from zeroulp.model.kernels.attention import (
+    attention_part,
+    few_mixes_part,
+    few_probabilities_part,
+    few_scores_part,
+)
 from zeroulp.model.kernels.cache_rows import BLOCK
 from zeroulp.model.kernels.elementwise import add_part, multiply_part, swiglu_part
 from zeroulp.model.kernels.jit import Part, kernel
@@ -132,21 +137,52 @@ def multiply(row: Any, part: int) -> None:
     multiply_part(f64_at(job[3], size), f64_at(job[4], size), f64_at(job[5], size), part, job[1])
 
 
-@Part
-def attention(row: Any, part: int) -> None:
-    """Rows, width, blocks, heads, head width, padded width; q, first, last, table, keys, values.
-
-    Then scale, y, finite, table size.
-    """
-    job = carray(row, JOB_WORDS)
+@kernel
+def _attention_arrays(job: I64) -> Any:
+    """Return q, first, last, table, keys, values, y of an attention row: see `attention`."""
     rows, width, blocks, heads, head_width, padded = job[2], job[3], job[4], job[5], job[6], job[7]
     q = carray(pointer_at(job[8]), (rows, width), np.float64)
     y = carray(pointer_at(job[15]), (rows, width), np.float64)
     keys = carray(pointer_at(job[12]), (blocks, heads, BLOCK // LANES, head_width, LANES), np.float64)
     values = carray(pointer_at(job[13]), (blocks, heads, BLOCK, padded), np.float64)
-    first, last, table = i64_at(job[9], rows), i64_at(job[10], rows), i64_at(job[11], job[17])
+    return q, i64_at(job[9], rows), i64_at(job[10], rows), i64_at(job[11], job[17]), keys, values, y
+
+
+@Part
+def attention(row: Any, part: int) -> None:
+    """Rows, width, blocks, heads, head width, padded width; q, first, last, table, keys, values.
+
+    Then scale, y, finite, table size, scores, size of the scores.
+    """
+    job = carray(row, JOB_WORDS)
+    q, first, last, table, keys, values, y = _attention_arrays(job)
     finite = i64_at(job[16], job[1])
     attention_part(q, first, last, table, keys, values, bits_float(job[14]), y, finite, part, job[1])
+
+
+@Part
+def few_scores(row: Any, part: int) -> None:
+    """As `attention`."""
+    job = carray(row, JOB_WORDS)
+    q, first, last, table, keys, _, _ = _attention_arrays(job)
+    few_scores_part(q, first, last, table, keys, f64_at(job[18], job[19]), part, job[1])
+
+
+@Part
+def few_probabilities(row: Any, part: int) -> None:
+    """As `attention`."""
+    job = carray(row, JOB_WORDS)
+    q, first, last, table, keys, _, _ = _attention_arrays(job)
+    s, finite = f64_at(job[18], job[19]), i64_at(job[16], job[1])
+    few_probabilities_part(q, first, last, table, keys, bits_float(job[14]), s, finite, part, job[1])
+
+
+@Part
+def few_mixes(row: Any, part: int) -> None:
+    """As `attention`."""
+    job = carray(row, JOB_WORDS)
+    q, first, last, table, keys, values, y = _attention_arrays(job)
+    few_mixes_part(q, first, last, table, keys, values, f64_at(job[18], job[19]), y, part, job[1])
 
 
 @Part

@@ -13,8 +13,11 @@ import numpy as np
 from zeroulp.model.kernels import parts
 from zeroulp.model.kernels.arrays import F64, I64, Panels
 from zeroulp.model.kernels.atomics import float_bits
+from zeroulp.model.kernels.attention_strip import STRIP_ROWS
+from zeroulp.model.kernels.cache_rows import BLOCK
+from zeroulp.model.kernels.elementwise import all_set
 from zeroulp.model.kernels.jit import Part, kernel
-from zeroulp.model.kernels.linear import FEW_ROWS, TILE_ROWS
+from zeroulp.model.kernels.linear import ABREAST, FEW_ROWS, TILE_ROWS
 from zeroulp.model.kernels.parts import JOB_WORDS
 from zeroulp.model.kernels.team import run_jobs
 from zeroulp.model.kernels.vectors import LANES
@@ -22,14 +25,17 @@ from zeroulp.model.kernels.vectors import LANES
 MOST_PARTS = 64
 
 _LINEAR = {
-    "float64": parts.linear_f64,
-    "float32": parts.linear_f32,
-    "uint16": parts.linear_bf16,
-    "uint32": parts.linear_q4_1,
-    "int32": parts.linear_q8_0,
+    np.dtype(np.float64): parts.linear_f64,
+    np.dtype(np.float32): parts.linear_f32,
+    np.dtype(np.uint16): parts.linear_bf16,
+    np.dtype(np.uint32): parts.linear_q4_1,
+    np.dtype(np.int32): parts.linear_q8_0,
 }
 """By the dtype of the panels, which tells how they are stored."""
 
+_ATTENTION_OF_STRIPS = (parts.attention,)
+_ATTENTION_OF_FEW_ROWS = (parts.few_scores, parts.few_probabilities, parts.few_mixes)
+"""The kernels that follow one another; each begins when all parts of the one before have ended."""
 
 Weights = tuple[Panels, int]
 """Panels, and how many outputs they have."""
@@ -48,7 +54,7 @@ def linear(control: I64, x: F64, packed: F64, weights: Sequence[Weights], result
     """
     jobs = np.empty((len(weights), JOB_WORDS), np.int64)
     for job, (w, width), y in zip(jobs, weights, results, strict=True):
-        _linear_job(job, _LINEAR[w.dtype.name].address, x, packed, w, width, y)
+        _linear_job(job, _LINEAR[w.dtype].address, x, packed, w, width, y)
     run_jobs(control, jobs)
 
 
@@ -85,9 +91,16 @@ def attention(
     Row t sees the cache positions ``first[t] .. last[t]`` (last excluded). Returns whether every visible
     score was finite.
     """
-    finite = np.ones(MOST_PARTS, np.int64)
-    _run(control, _attention_job, parts.attention, q, first, last, table, keys, values, scale, y, finite)
-    return bool(finite.all())
+    jobs = np.empty((1, JOB_WORDS), np.int64)
+    heads, group = keys.shape[1], q.shape[1] // keys.shape[3] // keys.shape[1]
+    few = len(q) * group <= STRIP_ROWS
+    scores = np.empty(heads * len(q) * group * table.size * BLOCK if few else 0)
+    finite = np.empty(MOST_PARTS, np.int64)
+    _attention_job(jobs[0], q, first, last, table, keys, values, scale, y, finite, scores)
+    for part in _ATTENTION_OF_FEW_ROWS if few else _ATTENTION_OF_STRIPS:
+        jobs[0, 0] = part.address
+        run_jobs(control, jobs)
+    return all_set(finite)
 
 
 def softmax(control: I64, x: F64, y: F64) -> None:
@@ -122,9 +135,7 @@ def _pack_job(job: I64, code: int, x: F64, packed: F64) -> None:
 @kernel
 def _linear_job(job: I64, code: int, x: F64, packed: F64, w: Panels, width: int, y: F64) -> None:
     rows, depth = x.shape
-    # Few rows stream four panels at once; many rows take them one by one, and small parts end together.
-    panels = 4 if rows <= FEW_ROWS else 1
-    _start(job, code, rows * depth * width, 1 << 15, width // (panels * LANES))
+    _start(job, code, rows * depth * width, 1 << 15, width // (ABREAST * LANES))
     job[2], job[3], job[4] = rows, depth, width
     job[5], job[6], job[7], job[8] = x.ctypes.data, w.ctypes.data, y.ctypes.data, packed.ctypes.data
     job[9] = w.size
@@ -155,7 +166,6 @@ def _elementwise_job(job: I64, code: int, grain: int, a: F64, b: F64, y: F64) ->
 @kernel
 def _attention_job(
     job: I64,
-    code: int,
     q: F64,
     first: I64,
     last: I64,
@@ -165,17 +175,20 @@ def _attention_job(
     scale: float,
     y: F64,
     finite: I64,
+    scores: F64,
 ) -> None:
     rows, width = q.shape
     blocks, heads, _, head_width, _ = keys.shape
     visible = 0
     for row in range(rows):
         visible += last[row] - first[row]
-    _start(job, code, visible * width, 1 << 15, rows * width // head_width)
+    finite[:] = 1
+    _start(job, 0, visible * width, 1 << 13 if scores.size else 1 << 15, rows * width // head_width)
     job[2], job[3], job[4], job[5], job[6], job[7] = rows, width, blocks, heads, head_width, values.shape[3]
     job[8], job[9], job[10], job[11] = q.ctypes.data, first.ctypes.data, last.ctypes.data, table.ctypes.data
     job[12], job[13], job[14] = keys.ctypes.data, values.ctypes.data, float_bits(scale)
     job[15], job[16], job[17] = y.ctypes.data, finite.ctypes.data, table.size
+    job[18], job[19] = scores.ctypes.data, scores.size
 
 
 @kernel

@@ -58,35 +58,58 @@ def tile(
     def codegen(context: Any, builder: ir.IRBuilder, sig: Any, args: Any) -> Any:
         x_, x_at_, x_step_, x_k_, w_, w_at_, w_step_, w_panel_, depth_, out_, out_at_, out_step_ = args[3:]
         data = [context.make_array(t)(context, builder, v).data for t, v in ((x, x_), (w, w_), (out, out_))]
-
-        def place(base: ir.Value, at: ir.Value, step: ir.Value, count: int) -> ir.Value:
-            return builder.gep(base, [builder.add(at, builder.mul(step, step.type(count)))])
-
-        x_rows = [place(data[0], x_at_, x_step_, r) for r in range(R)]
-        w_starts = [place(data[1], w_at_, w_panel_, p) for p in range(P)]
-        cells = [(r, p) for r in range(R) for p in range(P)]
-        lanes = x_at_.type(LANES)
-        targets = {
-            (r, p): place(place(data[2], out_at_, out_step_, r), x_at_.type(0), lanes, p) for r, p in cells
-        }
-        zero = ir.Constant(F64X8, [0.0] * LANES)
-        # on the stack by name only: the compiler keeps them in registers
-        sums = {
-            cell: cgutils.alloca_once_value(builder, load_lanes(builder, targets[cell]) if resumed else zero)
-            for cell in cells
-        }
-
-        def term(k: ir.Value, weights: list[ir.Value]) -> None:
-            for r in range(R):
-                value = splat(builder, builder.load(builder.gep(x_rows[r], [builder.mul(k, x_k_)])))
-                for p in range(P):
-                    product = builder.fmul(value, weights[p])
-                    builder.store(builder.fadd(builder.load(sums[r, p]), product), sums[r, p])
-
-        for_each_term(builder, w.dtype, w_starts, w_step_, depth_, term)
-        for cell in cells:
-            pointer = builder.bitcast(targets[cell], F64X8.as_pointer())
-            builder.store(builder.load(sums[cell]), pointer, align=8)
+        emit_tile(
+            builder,
+            w.dtype,
+            resumed,
+            places(builder, data[0], x_at_, x_step_, R),
+            x_k_,
+            places(builder, data[1], w_at_, w_panel_, P),
+            w_step_,
+            depth_,
+            places(builder, data[2], out_at_, out_step_, R),
+        )
         return context.get_dummy_value()
 
     return signature, codegen
+
+
+def places(builder: ir.IRBuilder, base: ir.Value, at: ir.Value, step: ir.Value, count: int) -> list[ir.Value]:
+    """Return pointers to ``count`` elements, ``step`` apart, the first at ``base[at]``."""
+    return [
+        builder.gep(base, [builder.add(at, builder.mul(step, step.type(index)))]) for index in range(count)
+    ]
+
+
+def emit_tile(
+    builder: ir.IRBuilder,
+    dtype: Any,
+    resumed: bool,
+    x_rows: list[ir.Value],
+    x_k: ir.Value,
+    w_starts: list[ir.Value],
+    w_step: ir.Value,
+    depth: ir.Value,
+    out_rows: list[ir.Value],
+) -> None:
+    """Emit the code of a tile with one row for each of ``x_rows`` and one panel for each of ``w_starts``."""
+    cells = [(r, p) for r in range(len(x_rows)) for p in range(len(w_starts))]
+    targets = {(r, p): builder.gep(out_rows[r], [x_k.type(p * LANES)]) for r, p in cells}
+    zero = ir.Constant(F64X8, [0.0] * LANES)
+    # on the stack by name only: the compiler keeps them in registers
+    sums = {
+        cell: cgutils.alloca_once_value(builder, load_lanes(builder, targets[cell]) if resumed else zero)
+        for cell in cells
+    }
+
+    def term(k: ir.Value, weights: list[ir.Value]) -> None:
+        for r, row in enumerate(x_rows):
+            value = splat(builder, builder.load(builder.gep(row, [builder.mul(k, x_k)])))
+            for p, weight in enumerate(weights):
+                product = builder.fmul(value, weight)
+                builder.store(builder.fadd(builder.load(sums[r, p]), product), sums[r, p])
+
+    for_each_term(builder, dtype, w_starts, w_step, depth, term)
+    for cell in cells:
+        pointer = builder.bitcast(targets[cell], F64X8.as_pointer())
+        builder.store(builder.load(sums[cell]), pointer, align=8)

@@ -15,67 +15,60 @@ from __future__ import annotations
 import numpy as np
 
 from zeroulp.model.kernels.arrays import F64, I64
-from zeroulp.model.kernels.attention import (
+from zeroulp.model.kernels.attention_strip import (
     STRIP_ROWS,
-    TILE_ROWS,
-    mix_tile_in_block,
-    rows_by_panels,
-    scores,
+    Strip,
+    gather_row,
+    mixes,
+    probabilities,
+    raw_scores,
+    strip_of,
 )
 from zeroulp.model.kernels.backward.softmax import softmax_gradient_row
 from zeroulp.model.kernels.cache_rows import BLOCK
 from zeroulp.model.kernels.jit import kernel
-from zeroulp.model.kernels.softmax import softmax_row
+from zeroulp.model.kernels.panels import MOST_ROWS, rows_by_panels
 from zeroulp.model.kernels.vectors import LANES
 
 
 @kernel
-def _gather(x: F64, rows: int, padded: int, width: int, gathered: F64) -> None:
-    """Lay out flat ``x [rows, padded]`` as ``scores`` wants its rows: each tile as [features, tile rows]."""
+def _gathered(x: F64, rows: int, padded: int, width: int) -> F64:
+    """Return flat ``x [rows, padded]`` as ``raw_scores`` wants its rows."""
+    gathered = np.empty(rows * width)
     for r in range(rows):
-        tile_row = r // TILE_ROWS * TILE_ROWS
-        count = min(TILE_ROWS, rows - tile_row)
-        for f in range(width):
-            gathered[tile_row * width + f * count + r - tile_row] = x[r * padded + f]
+        gather_row(x, r * padded, width, r, rows, gathered)
+    return gathered
 
 
 @kernel
 def _differentiate_strip(
+    strip: Strip,
+    start: int,
+    stop: int,
     q: F64,
     do: F64,
-    rows: int,
-    firsts: I64,
-    lasts: I64,
-    table: I64,
-    head: int,
     keys: F64,
     values: F64,
     key_rows: F64,
-    start: int,
-    stop: int,
     scale: float,
     p: F64,
     ds: F64,
     dq: F64,
 ) -> None:
-    """Fill a strip's p and ds ``[rows, span]`` over the blocks ``start..stop``, and its unscaled dq."""
-    width, padded = keys.shape[3], key_rows.shape[3]
-    origin, span = start * BLOCK, (stop - start) * BLOCK
-    gathered = np.empty(rows * width)
-    _gather(q, rows, padded, width, gathered)
-    scores(gathered, rows, firsts, lasts, table, head, keys, start, stop, p, span)
-    _gather(do, rows, padded, width, gathered)
-    scores(gathered, rows, firsts, lasts, table, head, values, start, stop, ds, span)
-    for r in range(rows):
-        first, last = firsts[r] - origin, lasts[r] - origin
-        if not softmax_row(p, r, span, first, last, scale):
-            p[r * span + first : r * span + last] = np.nan  # as the forward marks such a row
-        softmax_gradient_row(p, ds, r * span + first, r * span + last, ds)
-    dq[: rows * padded] = 0.0
-    for block in range(firsts[0] // BLOCK, (lasts[rows - 1] + BLOCK - 1) // BLOCK):
-        for r in range(0, rows, TILE_ROWS):
-            count = min(TILE_ROWS, rows - r)
-            mix_tile_in_block(ds, r, count, span, origin, firsts, lasts, block, table, head, key_rows, dq)
+    """Fill what a strip sees of its p and ds ``[rows, span]``, and its unscaled dq.
+
+    ``start..stop`` are the blocks that the strip sees something of; its span is the band's.
+    """
+    width, padded, span = keys.shape[3], key_rows.shape[3], (strip.stop - strip.start) * BLOCK
+    raw_scores(strip, _gathered(q, strip.rows, padded, width), keys, start, stop, p)
+    raw_scores(strip, _gathered(do, strip.rows, padded, width), values, start, stop, ds)
+    for r in range(strip.rows):
+        first = r * span + strip.firsts[r] - strip.start * BLOCK
+        last = r * span + strip.lasts[r] - strip.start * BLOCK
+        if not probabilities(strip, r, scale, p):
+            p[first:last] = np.nan  # as the forward marks such a row
+        softmax_gradient_row(p, ds, first, last, ds)
+    mixes(strip, ds, key_rows, 0, padded // LANES, dq)
 
 
 @kernel
@@ -109,25 +102,19 @@ def query_gradient_part(
     strips = (band + STRIP_ROWS - 1) // STRIP_ROWS
     for item in range(part, heads * strips, parts):
         head, row = item % heads, item // heads * STRIP_ROWS
-        rows, at = min(STRIP_ROWS, band - row), begin * group + row
-        firsts, lasts = np.empty(rows, np.int64), np.empty(rows, np.int64)
-        for r in range(rows):
-            firsts[r], lasts[r] = first[(at + r) // group], last[(at + r) // group]
-        line = (head * total + at) * padded
+        seen = strip_of(group, head, begin * group + row, min(STRIP_ROWS, band - row), first, last, table)
+        strip = Strip(head, seen.row, seen.rows, seen.firsts, seen.lasts, start, stop, table)
+        line = (head * total + seen.row) * padded
         square = (head * band + row) * span
         _differentiate_strip(
+            strip,
+            seen.start,
+            seen.stop,
             q.reshape(-1)[line:],
             do.reshape(-1)[line:],
-            rows,
-            firsts,
-            lasts,
-            table,
-            head,
             keys,
             values,
             key_rows,
-            start,
-            stop,
             scale,
             p[square:],
             ds[square:],
@@ -143,6 +130,7 @@ def _add_rows(
     if first < last:
         p_at, w_at = first * span + column, first * padded
         rows_by_panels(
+            1,
             count,
             padded // LANES,
             p,
@@ -206,10 +194,10 @@ def key_gradient_part(
     """
     heads, total, padded = q.shape
     rows, span = p.shape[1], p.shape[2]
-    tiles = (stop - start + TILE_ROWS - 1) // TILE_ROWS
+    tiles = (stop - start + MOST_ROWS - 1) // MOST_ROWS
     for item in range(part, heads * tiles, parts):
-        head, column = item % heads, item // heads * TILE_ROWS
-        count = min(TILE_ROWS, stop - start - column)
+        head, column = item % heads, item // heads * MOST_ROWS
+        count = min(MOST_ROWS, stop - start - column)
         firsts, lasts = np.empty(count, np.int64), np.empty(count, np.int64)
         for key in range(count):
             j = start + column + key
