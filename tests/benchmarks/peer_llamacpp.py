@@ -10,8 +10,8 @@ import sys
 import time
 from typing import Any
 
-POSITIONS = 4096
 MOST_ROWS = 32
+POSITIONS = MOST_ROWS * 640  # llama.cpp shares them out evenly
 
 
 def main() -> None:
