@@ -59,26 +59,35 @@ def _few_rows_panel(
 
 
 @kernel
-def _few_rows(x: F64, rows: int, depth: int, w: Panels, y: F64, width: int, first: int, last: int) -> None:
-    """Multiply up to FEW_ROWS rows with whole panels ``first..last``: bound by the stream of weights."""
+def _few_rows(
+    x: F64, rows: int, depth: int, w: Panels, y: F64, y_at: int, width: int, first: int, last: int
+) -> None:
+    """Multiply up to FEW_ROWS rows with panels ``first..last``, whose outputs start at ``y[y_at]``.
+
+    Bound by the stream of weights.
+    """
     step = stored_size(w, depth)
     panel = first
     # Several panels at once hide the latency of the ascending sums. Quantised ones are bound by their
     # widening, and two of them fill the sixteen registers of AVX2 with sums, scales and minima.
     if rows == 1 and is_quantised(w):
         while panel + 2 <= last:
-            tile(1, 2, 0, x, 0, depth, 1, w, panel * step, LANES, step, depth, y, panel * LANES, width)
+            at = y_at + (panel - first) * LANES
+            tile(1, 2, 0, x, 0, depth, 1, w, panel * step, LANES, step, depth, y, at, width)
             panel += 2
     elif rows == 1:
         while panel + 4 <= last:
-            tile(1, 4, 0, x, 0, depth, 1, w, panel * step, LANES, step, depth, y, panel * LANES, width)
+            at = y_at + (panel - first) * LANES
+            tile(1, 4, 0, x, 0, depth, 1, w, panel * step, LANES, step, depth, y, at, width)
             panel += 4
     elif rows == 2 and not is_quantised(w):
         while panel + 2 <= last:
-            tile(2, 2, 0, x, 0, depth, 1, w, panel * step, LANES, step, depth, y, panel * LANES, width)
+            at = y_at + (panel - first) * LANES
+            tile(2, 2, 0, x, 0, depth, 1, w, panel * step, LANES, step, depth, y, at, width)
             panel += 2
     while panel < last:
-        _few_rows_panel(x, rows, depth, w, panel * step, y, panel * LANES, width)
+        at = y_at + (panel - first) * LANES
+        _few_rows_panel(x, rows, depth, w, panel * step, y, at, width)
         panel += 1
 
 
@@ -164,17 +173,20 @@ def linear_part(
     """
     whole = width // LANES
     first, last = whole * part // parts, whole * (part + 1) // parts
-    if rows <= FEW_ROWS:
-        _few_rows(x, rows, depth, w, y, width, first, last)
-    else:
-        _many_rows(x, packed, rows, depth, w, y, first * LANES, width, first, last)
-    if part == parts - 1 and whole * LANES < width:
-        # The last panel is partly filled: computed beside the result, and what exists is copied.
-        beside = np.empty(rows * LANES)
+    # The last panel may be partly filled: it is computed beside the result, and what exists is copied.
+    beside = np.empty(rows * LANES if part == parts - 1 and whole * LANES < width else 0)
+    # one call for both, since the compiler copies all tiles into each
+    for out, at, step, begin, end in (
+        (y, first * LANES, width, first, last),
+        (beside, 0, LANES, whole, whole + 1),
+    ):
+        if out.size == 0:
+            continue
         if rows <= FEW_ROWS:
-            _few_rows_panel(x, rows, depth, w, whole * stored_size(w, depth), beside, 0, LANES)
+            _few_rows(x, rows, depth, w, out, at, step, begin, end)
         else:
-            _many_rows(x, packed, rows, depth, w, beside, 0, LANES, whole, whole + 1)
+            _many_rows(x, packed, rows, depth, w, out, at, step, begin, end)
+    if beside.size:
         for row in range(rows):
             for lane in range(width - whole * LANES):
                 y[row * width + whole * LANES + lane] = beside[row * LANES + lane]
