@@ -17,6 +17,7 @@ from zeroulp.model.context import Execution, Rows
 from zeroulp.model.errors import MalformedLayout, TokenOutOfRange
 from zeroulp.model.kernels import shared
 from zeroulp.model.kernels.arrays import F64, I64
+from zeroulp.model.kernels.linear import FEW_ROWS
 from zeroulp.model.kernels.lookup import first_outside
 from zeroulp.model.kernels.softmax import ascending_sum
 from zeroulp.model.tensors.node import Node
@@ -38,7 +39,8 @@ def linear(context: Execution[Rows], x: Rows, *weights: Node) -> list[Rows]:
     """Return ``x [rows, in] * weight [in, out]`` for each of up to three weights."""
     results = [context.workspace.rows(x.shape[0], weight.shape[1]) for weight in weights]
     values = context.values(x)
-    _products(context, values, context.workspace.rows(*values.shape), weights, results)
+    packed = context.workspace.rows(*values.shape) if len(values) > FEW_ROWS else values
+    _products(context, values, packed, weights, results)
     return context.results(results, derivatives.of_linear, x, weights)
 
 
@@ -55,7 +57,8 @@ def _products(
 ) -> None:
     control = context.team.control
     matrices = [weight.matrix for weight in weights]
-    shared.pack_rows(control, x, packed)
+    if packed is not x:  # few rows are read as they are
+        shared.pack_rows(control, x, packed)
     shared.linear(control, x, packed, [(matrix.panels, matrix.width) for matrix in matrices], results)
 
 

@@ -6,6 +6,8 @@ import argparse
 import json
 from dataclasses import asdict
 
+from rich.console import Console
+
 from zeroulp.model.boundary.report import report
 from zeroulp.model.compute_team import ComputeTeam
 
@@ -20,6 +22,9 @@ def boundary(arguments: list[str]) -> int:
         "message.",
     )
     parser.parse_args(arguments)
-    found = report(ComputeTeam())
+    console = Console(stderr=True)
+    # Some of its kernels are needed nowhere else: the first time on a machine they are compiled here.
+    with console.status("computing the fixture; compiling takes up to a minute the first time"):
+        found = report(ComputeTeam())
     print(json.dumps(asdict(found), allow_nan=False))
     return 0 if found.holds else 1
