@@ -26,9 +26,9 @@ FIGURES: dict[str, tuple[str, int, int]] = {
     "prefill 32": ("prefill", 32, 1),
     "prefill 128": ("prefill", 128, 1),
     "prefill 512": ("prefill", 512, 1),
-    "decode, 1 session": ("decode", 16, 1),
-    "decode, 8 sessions": ("decode", 8, 8),
-    "decode, 32 sessions": ("decode", 4, 32),
+    "decode, 1 session": ("decode", 24, 1),
+    "decode, 8 sessions": ("decode", 32, 8),
+    "decode, 32 sessions": ("decode", 24, 32),
 }
 """Method, tokens, rows."""
 CONTEXTS = (32, 128, 512, 1024, 2048)

@@ -45,7 +45,11 @@ class Daemon:
             return time.perf_counter() - start
 
     def decode(self, tokens: int, rows: int = 1) -> float:
-        """Return the seconds of ``tokens`` streamed tokens of ``rows`` sessions, the first not counted."""
+        """Return the seconds that ``tokens`` tokens of ``rows`` sessions take, streamed.
+
+        The daemon runs ahead of its readers while the last streams start; what it has committed by then is
+        not counted.
+        """
         streams = [
             self.client.generate(
                 random_ids(PROMPT_TOKENS), max_new_tokens=tokens + 1, sampling=GREEDY, ignore_end_tokens=True
@@ -54,13 +58,16 @@ class Daemon:
         ]
         for stream in streams:
             next(stream)
+        sessions = [self.client.session(stream.session_id) for stream in streams]
         readers = [threading.Thread(target=stream.text) for stream in streams]
         start = time.perf_counter()
+        ahead = sum(session.state().position - PROMPT_TOKENS for session in sessions)
         for reader in readers:
             reader.start()
         for reader in readers:
             reader.join()
-        return time.perf_counter() - start
+        seconds = time.perf_counter() - start
+        return seconds * tokens * rows / ((tokens + 1) * rows - ahead)
 
     def decode_at(self, context: int, tokens: int) -> float:
         """Return the seconds a token of one session that is ``context`` tokens long."""
