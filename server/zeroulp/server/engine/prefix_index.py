@@ -35,9 +35,8 @@ class PrefixIndex:
         tokens = opened.session.tokens
         while len(keys) > len(tokens) // BLOCK:
             self._forget(keys.pop(), opened)
-        for start in range(len(keys) * BLOCK, len(tokens) // BLOCK * BLOCK, BLOCK):
-            keys.append(self._key(keys[-1] if keys else 0, tuple(tokens[start : start + BLOCK])))
-            self._holders.setdefault(keys[-1], []).append(opened)
+        for key in self._extend(keys, tokens):
+            self._holders.setdefault(key, []).append(opened)
 
     def remove(self, opened: OpenSession) -> None:
         """Forget a session."""
@@ -50,9 +49,7 @@ class PrefixIndex:
         Whole blocks only: nobody writes to them any more, so that sharing them takes no room from a call
         that has reserved its own.
         """
-        keys: list[int] = []
-        for start in range(0, len(ids) // BLOCK * BLOCK, BLOCK):
-            keys.append(self._key(keys[-1] if keys else 0, tuple(ids[start : start + BLOCK])))
+        keys = self._extend([], ids)
         for blocks in range(len(keys), 0, -1):
             count = blocks * BLOCK
             for holder in reversed(self._holders.get(keys[blocks - 1], [])):
@@ -68,6 +65,13 @@ class PrefixIndex:
         holders = Counter(chain.from_iterable(self._holders.values()))
         if not (known == blocks and holders == Counter(blocks)):
             raise RuntimeError("the prefix index does not know the sessions as they are")
+
+    def _extend(self, keys: list[int], tokens: Sequence[int]) -> list[int]:
+        """Append the keys of the whole blocks that ``keys`` has none for yet; return the new ones."""
+        known = len(keys)
+        for start in range(known * BLOCK, len(tokens) // BLOCK * BLOCK, BLOCK):
+            keys.append(self._key(keys[-1] if keys else 0, tuple(tokens[start : start + BLOCK])))
+        return keys[known:]
 
     def _forget(self, key: int, opened: OpenSession) -> None:
         holders = self._holders[key]

@@ -269,8 +269,9 @@ class GenerateJob(StreamJob):
             hall.sessions.give_place()
         if self._state is None:
             return
-        self._session.cache.trim()
         if self.opened is None:
             self._session.cache.release()
-        if self._generation.call.close_session and self.opened is not None:
+            return
+        self._session.cache.trim()
+        if self._generation.call.close_session:
             hall.sessions.close(self.opened)
